@@ -88,11 +88,11 @@ def waits_of_solutions(notebook: str) -> dict[str, tuple[float, float]]:
     from autograder.exercises import NOTEBOOKS
     from autograder.instructor.authoring import trying
     from autograder.instructor.authoring.exercise_stubs import find_cell
-    from tests.exercises.solutions import sitting_at, solution_of
+    from tests.exercises.solutions import session_at, solution_of
 
     emulate_devices(8)
     (name,) = (each for each in NOTEBOOKS if each.startswith(notebook))
-    sitting, waits, answers = sitting_at(name), {}, ""
+    session, waits, answers = session_at(name), {}, ""
     spent = {"checking": 0.0, "compiling": 0.0}
     is_checking = False
 
@@ -117,10 +117,10 @@ def waits_of_solutions(notebook: str) -> dict[str, tuple[float, float]]:
     trying.capture, trying.judge = timed(trying.capture), timed(trying.judge)
     for exercise in NOTEBOOKS[name]:
         # an exercise may use what one before it made
-        given = find_cell(sitting.notebook, exercise.id).source
+        given = find_cell(session.notebook, exercise.id).source
         answers += f"{given}\n{solution_of(exercise.id)}\n"
         spent |= dict.fromkeys(spent, 0.0)
-        assert sitting.answer(exercise.id, answers, seed=1).verdict.score == 1
+        assert session.answer(exercise.id, answers, seed=1).verdict.score == 1
         waits[exercise.id] = spent["checking"], spent["compiling"]
     return waits
 

@@ -20,7 +20,7 @@ from autograder.exercises import NOTEBOOKS
 from autograder.instructor.authoring.exercise_stubs import find_cell
 from shardlings import communication
 from tests.conftest import ROOT
-from tests.exercises.solutions import sitting_for
+from tests.exercises.solutions import session_for
 
 NAME = "07_pmap_migration"
 KEEPS_OLD_NAMES = jax.__version_info__ < (0, 10)
@@ -30,7 +30,7 @@ KEEPS_OLD_NAMES = jax.__version_info__ < (0, 10)
 @pytest.fixture(scope="module")
 def notebook():
     """The names that the notebook defines, with the solutions of its exercises."""
-    names = dict(sitting_for("7.1").names)
+    names = dict(session_for("7.1").names)
     whole = nbformat.read(ROOT / "solutions" / NAME / f"{NAME}.ipynb", 4)
     for exercise in NOTEBOOKS[NAME]:
         exec(compile(find_cell(whole, exercise.id).source, f"<{exercise.id}>", "exec"), names)

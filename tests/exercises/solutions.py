@@ -2,11 +2,14 @@
 
 import ast
 import tempfile
+import warnings
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import nbformat
 
+from autograder import evidence
 from autograder.exercises import NOTEBOOKS
 from autograder.instructor.authoring import NotebookSession, bank
 from autograder.instructor.authoring.exercise_stubs import (
@@ -14,6 +17,7 @@ from autograder.instructor.authoring.exercise_stubs import (
     find_cell,
     get_grade_id,
 )
+from autograder.judge import Verdict
 from tests.conftest import ROOT
 
 BANKS = {name: bank.load(ROOT / "solutions" / name / "bank.py") for name in NOTEBOOKS}
@@ -35,16 +39,16 @@ def _read_solutions(name):
     return nbformat.read(ROOT / "solutions" / name / f"{name}.ipynb", 4)
 
 
-def sitting_for(exercise_id):
+def session_for(exercise_id):
     """A learner at the released notebook that an exercise is in; each notebook is run once."""
-    return sitting_at(notebook_of(exercise_id))
+    return session_at(notebook_of(exercise_id))
 
 
 DEFINES = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign)
 
 
 @cache
-def sitting_at(name):
+def session_at(name):
     """A learner at a released notebook, of which only definitions have run, and no demonstration.
 
     Those can take long, such as processes that wait for each other.
@@ -59,3 +63,15 @@ def sitting_at(name):
         path = Path(folder, f"{name}.ipynb")
         nbformat.write(notebook, path)
         return NotebookSession.at(path)
+
+
+def try_known_answer(
+    session: NotebookSession, known: bank.KnownAnswer, seed: int
+) -> tuple[Verdict, Any]:
+    """Return `check`'s verdict on a known answer, and the evidence that it would submit."""
+    with warnings.catch_warnings():
+        # what an answer is warned of is no error of the tests
+        warnings.filterwarnings("ignore", "Some donated buffers were not usable")
+        tried = session.answer(known.exercise, known.code, seed)
+    assert tried.raised is None or "raises" in known.title, f"{known.title!r} raised"
+    return tried.verdict, evidence.to_json(tried.evidence)

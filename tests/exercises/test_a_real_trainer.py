@@ -15,14 +15,14 @@ from autograder.exercises import EXERCISES, FitsIn, Predicts
 from autograder.exercises.notebooks import nb13_a_real_trainer as nb13
 from autograder.judge import verdict_as_text, ways_of
 from shardlings import communication
-from tests.exercises.solutions import sitting_for, solution_of
+from tests.exercises.solutions import session_for, solution_of
 
 SEEDS = range(10)
 
 
 def names_for(exercise):
     """Return the notebook's names, with the solution's."""
-    names = dict(sitting_for(exercise).names)
+    names = dict(session_for(exercise).names)
     exec(solution_of(exercise), names)
     return names
 
@@ -180,14 +180,14 @@ def test_a_jit_inside_of_a_step_is_no_donation_of_the_whole():
         "    kept = jax.jit(update, out_shardings=layouts, donate_argnums=(0, 1, 2))\n"
         "    return kept(*state)\n"
     )
-    verdict = sitting_for("13.3").answer("13.3", inside, 1).verdict
+    verdict = session_for("13.3").answer("13.3", inside, 1).verdict
     assert "As a whole program, step does not donate" in verdict_as_text(verdict)
 
 
 def test_only_what_is_not_donated_is_said_to_be_in_memory_twice():
     some = solution_of("13.3").replace("donate_argnums=(0, 1, 2)", "donate_argnums=(0, 1)")
     assert some != solution_of("13.3")
-    verdict = sitting_for("13.3").answer("13.3", some, 1).verdict
+    verdict = session_for("13.3").answer("13.3", some, 1).verdict
     assert "does not donate count: its old and new values are in" in verdict_as_text(verdict)
 
 
@@ -200,14 +200,14 @@ def test_zeros_like_under_jit_is_on_one_device():
 
 
 def test_the_arrays_that_the_judge_knows_are_the_notebooks():
-    names = sitting_for("13.4").names
+    names = session_for("13.4").names
     for name in nb13.CLOSED_NAMES:
         made = getattr(nb13, f"make_{name}")(*names[name].shape)
         np.testing.assert_allclose(np.asarray(names[name]), made, rtol=1e-6)
 
 
 def test_a_constant_costs_what_the_table_says():
-    names = sitting_for("13.4").names
+    names = session_for("13.4").names
     frozen = names["frozen"]
     x = names["put"](np.ones((16, 32, 64), np.float32), "data")
     passed = communication(lambda x, frozen: x @ frozen, x, frozen)
@@ -221,7 +221,7 @@ def test_a_constant_costs_what_the_table_says():
 
 
 def test_the_wrong_constraint_costs_what_the_table_says():
-    names = sitting_for("13.5").names
+    names = session_for("13.5").names
     with jax.set_mesh(names["mesh"]):
         report = communication(
             names["make_forward"](names["specs"]), names["tokens"], *names["model"]
@@ -349,7 +349,7 @@ def test_numbers_of_the_prose():
 
 
 def test_a_callback_is_gathered_unless_it_is_mapped():
-    names = sitting_for("13.8").names
+    names = session_for("13.8").names
     records = put(np.ones((64, 16)), "x", mesh=names["row"])
     assert communication(names["halve"], records).bytes == 64 * 16 * 4
     assert not communication(names["mapped"], records).collectives
@@ -363,7 +363,7 @@ def test_only_a_shard_map_needs_the_name_of_the_axis():
     def constrained(x, W):  # noqa: N803
         return lax.with_sharding_constraint(x @ W, P(None, "model"))
 
-    multiply = sitting_for("13.10").names["multiply"]
+    multiply = session_for("13.10").names["multiply"]
     with jax.set_mesh(both):
         gathers = {
             (function.__name__, name): bool(

@@ -22,9 +22,8 @@ from shardlings.programs import compile_and_report
 from shardlings.programs.compiled import count_flops as work
 from shardlings.programs.compiled import read_collectives, read_executable
 from tests.conftest import ROOT, SHARE, some_of
-from tests.exercises.solutions import BANKS, sitting_at, solution_of
+from tests.exercises.solutions import BANKS, session_at, solution_of, try_known_answer
 from tests.shardlings.programs.hlo_text import program_of_text
-from tests.sitting import sit
 
 SEED = 20260101
 
@@ -61,11 +60,11 @@ def read_in_both_ways(executable):
 @pytest.fixture(scope="module", params=NOTEBOOKS)
 def verdicts(request):
     """One notebook's known answers, each with the kernel's verdict and the clean judge's."""
-    sitting = sitting_at(request.param)
+    session = session_at(request.param)
     known = some_of(list(enumerate(BANKS[request.param])))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compile_and_report, "read_executable", read_in_both_ways)
-        answered = [sit(sitting, entry, SEED + place) for place, entry in known]
+        answered = [try_known_answer(session, entry, SEED + place) for place, entry in known]
     cases = {
         # through JSON, as evidence travels
         i: Case(entry.exercise, json.loads(json.dumps(handed_in)), SEED + place)
@@ -203,12 +202,12 @@ def test_known_answers_use_only_names_that_the_notebook_has(name):
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_solutions_are_right_on_each_version_of_jax(name):
     """They call functions that a notebook gives, which an entry of the bank need not do."""
-    sitting, verdicts, answer = sitting_at(name), {}, ""
+    session, verdicts, answer = session_at(name), {}, ""
     for exercise in NOTEBOOKS[name]:
-        given = find_cell(sitting.notebook, exercise.id).source
+        given = find_cell(session.notebook, exercise.id).source
         # an exercise may use what one before it made
         answer += f"{given}\n{solution_of(exercise.id)}\n"
-        verdicts[exercise.id] = sitting.answer(exercise.id, answer, SEED).verdict
+        verdicts[exercise.id] = session.answer(exercise.id, answer, SEED).verdict
     assert {i: v.diagnoses for i, v in verdicts.items() if v.score != 1} == {}
 
 

@@ -23,7 +23,7 @@ from autograder.judge import judge
 from shardlings import communication
 from shardlings.programs import MACHINES
 from tests.conftest import ROOT
-from tests.exercises.solutions import sitting_for, solution_of
+from tests.exercises.solutions import session_for, solution_of
 from tests.helpers import capture
 
 ASKED: Any = next(r for r in EXERCISES["11.7"].requirements if isinstance(r, TrainsFast))
@@ -33,8 +33,8 @@ CHIP = MACHINES[ASKED.machine]
 
 @pytest.mark.slow
 def test_the_best_that_is_known_is_reached_and_not_passed():
-    sitting = sitting_for("11.7")
-    names = dict(sitting.names)
+    session = session_for("11.7")
+    names = dict(session.names)
     exec(solution_of("11.7"), names)
     exercise = EXERCISES["11.7"]
     found: Any = judge(exercise, capture(exercise, {"design": names["design"]}, 1), 1).findings[0]
@@ -75,7 +75,7 @@ def test_the_first_goal_is_worth_a_third_and_little_if_things_are_computed_again
     """Versions of JAX differ in how much `jax.checkpoint` computes and gathers again."""
     exercise, scores = EXERCISES["11.7"], []
     for kept in (lambda f: f, jax.checkpoint):
-        names = {**sitting_for("11.7").names, "kept": kept}
+        names = {**session_for("11.7").names, "kept": kept}
         exec(BY_HAND, names)
         design = names["layouts"], names["train_step"]
         scores.append(judge(exercise, capture(exercise, {"design": design}, 1), 1).score)
@@ -111,7 +111,7 @@ def test_a_step_that_gathers_at_small_sizes_alone_earns_no_more_than_an_honest_o
         gathered = lax.all_gather(w, name, axis=axis, tiled=tiled)
         return choose(gathered, jnp.concatenate([w] * 8, axis), x.shape[1])
 
-    names = {**sitting_for("11.7").names, "kept": lambda f: f, "gathered": gathered}
+    names = {**session_for("11.7").names, "kept": lambda f: f, "gathered": gathered}
     exec(dishonest, names)
     design = names["layouts"], names["train_step"]
     exercise = EXERCISES["11.7"]
@@ -119,7 +119,7 @@ def test_a_step_that_gathers_at_small_sizes_alone_earns_no_more_than_an_honest_o
 
 
 def test_the_notebook_says_what_its_designs_send_and_take():
-    names = sitting_for("11.7").names
+    names = session_for("11.7").names
     reports = {
         name: names["design_report"](layouts, names["plain_step"])
         for name, layouts in names["designs"].items()
@@ -155,7 +155,7 @@ def test_what_earns_nothing_sends_nearly_all_that_it_may():
 
 
 def test_the_notebooks_step_is_the_one_that_is_judged():
-    step = sitting_for("11.7").names["plain_step"]
+    step = session_for("11.7").names["plain_step"]
     shapes = dict(zip(ASKED.plan.names, ASKED.plan.sizes[1], strict=True))
     arrays = ASKED.sample(np.random.default_rng(0), shapes)
     count = len(ASKED.plan.parameters)

@@ -13,7 +13,7 @@ from autograder.judge import ways_of
 from shardlings import communication
 from shardlings.programs import MACHINES, Collective, count_in_bfloat16, wire_bytes
 from tests.conftest import ROOT
-from tests.exercises.solutions import sitting_for
+from tests.exercises.solutions import session_for
 from tests.helpers import sharding
 
 V5E = MACHINES["TPU v5e"]
@@ -62,7 +62,7 @@ def test_what_is_added_up_is_what_the_table_says():
 
 
 def test_loops_move_what_the_table_says():
-    names = sitting_for("4.3").names
+    names = session_for("4.3").names
     arguments = {"same_weights": ("a", "w"), "other_weights": ("a", "ws")}
     larger = table("4.3", "on_sixteen")
     for cell, right in table("4.3", "moved").items():
@@ -74,7 +74,7 @@ def test_loops_move_what_the_table_says():
 
 
 def test_devices_do_the_share_that_the_table_says():
-    names = sitting_for("4.4").names
+    names = session_for("4.4").names
     assert list(names["cases"]) == list(table("4.4", "share"))
     for cell, right in table("4.4", "share").items():
         report = communication(names["product"], *names["cases"][cell])
@@ -122,7 +122,7 @@ def test_at_the_bound_of_width_a_compiled_block_computes_as_long_as_it_communica
 
 @pytest.mark.parametrize("rows", [512, 16_384])
 def test_both_ways_of_multiplying_take_what_the_formulas_say(rows):
-    names = sitting_for("4.6").names
+    names = session_for("4.6").names
     line = names["line"]
     d, f = 4096, 16_384
     x = at((rows, d), NamedSharding(line, P()))
@@ -188,7 +188,7 @@ def test_mistakes_of_the_reader_are_told_from_what_is_right(number):
 @pytest.mark.parametrize("batch", nb04.BATCHES)
 @pytest.mark.parametrize("machine", MACHINES)
 def test_the_fastest_layout_is_fastest_by_a_clear_margin(machine, batch):
-    seconds = sitting_for("4.7").names["seconds"]
+    seconds = session_for("4.7").names["seconds"]
     took = {name: seconds(name, batch, machine) for name in nb04.LAYOUTS}
     first, second = sorted(took, key=took.__getitem__)[:2]
     assert first == nb04.fastest(machine, batch)
@@ -303,7 +303,7 @@ def test_the_fastest_layout_on_256_devices_is_so_by_a_clear_margin(machine, batc
 
 
 def test_the_notebooks_step_is_the_one_that_is_judged():
-    names = sitting_for("4.8").names
+    names = session_for("4.8").names
     arguments = [at(shape, sharding(x=8)) for shape in ((64, 16), (16, 32), (32, 16))]
     ours, theirs = (jax.jit(f).lower(*arguments).as_text() for f in (nb04.step, names["step"]))
     assert ours == theirs

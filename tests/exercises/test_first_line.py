@@ -3,13 +3,13 @@
 from autograder.exercises import EXERCISES
 from shardlings import communication
 from tests.conftest import ROOT
-from tests.exercises.solutions import sitting_for
+from tests.exercises.solutions import session_for
 
 TEXT = " ".join((ROOT / "solutions" / "00_setup" / "00_setup.md").read_text().split())
 
 
 def test_the_innocent_line_costs_what_the_notebook_says():
-    names = sitting_for("0.1").names
+    names = session_for("0.1").names
     matrix, blocks = names["matrix"], names["blocks"]
 
     def repaired(m):
@@ -38,7 +38,7 @@ def test_the_innocent_line_costs_what_the_notebook_says():
 
 
 def test_each_place_of_the_constraint_is_as_good():
-    names = sitting_for("0.1").names
+    names = session_for("0.1").names
     matrix, constrain = names["matrix"], names["with_sharding_constraint"]
     answers = (
         lambda m: m + constrain(m.T, names["blocks"]),

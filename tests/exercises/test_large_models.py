@@ -16,7 +16,7 @@ from autograder.exercises.notebooks import nb12_programs as programs
 from autograder.judge import judge, lesson_on
 from autograder.judge.comparing_values import compare
 from shardlings import communication
-from tests.exercises.solutions import sitting_for, solution_of
+from tests.exercises.solutions import session_for, solution_of
 
 SEEDS = range(20)
 
@@ -27,7 +27,7 @@ def cases(exercise, answer, seed):
 
 
 def solved(exercise, answer):
-    names = dict(sitting_for(exercise).names)
+    names = dict(session_for(exercise).names)
     exec(solution_of(exercise), names)
     return names[answer]
 
@@ -130,7 +130,7 @@ def test_a_device_holds_what_the_paper_on_zero_says():
 
 def test_each_level_needs_less_memory_than_the_one_before_allows():
     """A step of one level does not pass as the next."""
-    names = dict(sitting_for("12.4").names)
+    names = dict(session_for("12.4").names)
     exec(solution_of("12.4"), names)
     limits = {r.answer: r.bytes[0] for r in EXERCISES["12.4"].requirements if isinstance(r, FitsIn)}
     with jax.set_mesh(names["data"]):
@@ -167,7 +167,7 @@ def test_other_chunks_are_refused(chunks):
 
 
 def test_the_scores_of_all_keys_do_not_fit():
-    names = sitting_for("12.5").names
+    names = session_for("12.5").names
     (limit,) = (r for r in EXERCISES["12.5"].requirements if isinstance(r, FitsIn))
     with jax.set_mesh(names["line"]):
         tokens = names["tokens"]
@@ -244,7 +244,7 @@ def test_right_buckets_pass_whatever_is_sampled(seed):
 
 
 def test_the_trainer_as_it_is_given_trains_and_has_the_four_bugs():
-    names = sitting_for("12.7").names
+    names = session_for("12.7").names
     with jax.set_mesh(names["grid"]):
         params, losses = names["start"](0), []
         for step in range(30):
@@ -264,7 +264,7 @@ def test_the_trainer_as_it_is_given_trains_and_has_the_four_bugs():
 
 
 def test_the_block_of_the_notebook_is_that_of_the_judge():
-    names = sitting_for("12.8").names
+    names = session_for("12.8").names
     arrays = names["arrays_for_block"]()
     np.testing.assert_allclose(
         names["block"](*arrays), programs._block()(*arrays), rtol=1e-4, atol=1e-4
@@ -272,7 +272,7 @@ def test_the_block_of_the_notebook_is_that_of_the_judge():
 
 
 def test_a_policy_that_meets_a_limit_of_activations_is_not_free_of_the_other():
-    names = sitting_for("12.8").names
+    names = session_for("12.8").names
     arrays, block = names["arrays_for_block"](), names["block"]
     kept, again = (measure_backward(each, *arrays) for each in (block, jax.checkpoint(block)))
     for requirement in EXERCISES["12.8"].requirements:
@@ -286,7 +286,7 @@ def test_a_policy_that_meets_a_limit_of_activations_is_not_free_of_the_other():
 
 
 def test_the_notebook_counts_the_tokens_that_are_dropped_as_the_judge_does():
-    names = sitting_for("12.9").names
+    names = session_for("12.9").names
     counted = np.maximum(names["counts"] - 4, 0).sum()
     assert counted == programs._count_dropped(programs._is_kept)(np.asarray(names["scores"]))
 

@@ -19,8 +19,7 @@ from autograder.judge import judge
 from autograder.judge.comparing_values import compare
 from shardlings.errors import TESTED_JAX_VERSIONS
 from tests.conftest import SHARE, some_of
-from tests.exercises.solutions import BANKS, sitting_at, sitting_for, solution_of
-from tests.sitting import sit
+from tests.exercises.solutions import BANKS, session_at, session_for, solution_of, try_known_answer
 
 WHOLE = jax.__version__ == TESTED_JAX_VERSIONS[1]
 SEEDS = range(1000 if WHOLE and SHARE == 1 else 50)
@@ -44,7 +43,7 @@ def asking(kind):
 @pytest.mark.slow
 @pytest.mark.parametrize(("exercise_id", "code"), asking(Computes))
 def test_programs_compute_the_right_values(exercise_id, code):
-    handed_in = sitting_for(exercise_id).answer(exercise_id, code, 1).evidence
+    handed_in = session_for(exercise_id).answer(exercise_id, code, 1).evidence
     computes = [r for r in EXERCISES[exercise_id].requirements if isinstance(r, Computes)]
     wrong = []
     for requirement in computes:
@@ -69,10 +68,10 @@ def test_functions_return_the_right_results(exercise_id, code):
     returns = tuple(r for r in EXERCISES[exercise_id].requirements if isinstance(r, Returns))
     # without its programs, which the test above runs: compiling them for each seed takes an hour
     exercise, found = replace(EXERCISES[exercise_id], requirements=returns, about=()), {}
-    sitting = sitting_for(exercise_id)
-    names = sitting.names.copy()
-    given = find_cell(sitting.notebook, exercise_id).source
-    with sitting.restored():
+    session = session_for(exercise_id)
+    names = session.names.copy()
+    given = find_cell(session.notebook, exercise_id).source
+    with session.restored():
         exec(compile(f"{given}\n{code}", f"<{exercise_id}>", "exec"), names)
     answers = {answer: names[answer] for answer in exercise.answers}
     for seed in SEEDS:
@@ -89,10 +88,10 @@ OTHER_SEEDS = (5, 77, 20261127)
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_a_mistake_has_the_same_diagnosis_on_other_inputs(name):
     """A diagnosis that is true by chance, of one draw, is seen in no other test."""
-    sitting, found = sitting_at(name), []
+    session, found = session_at(name), []
     for entry in some_of(BANKS[name]):
         for seed in OTHER_SEEDS:
-            verdict, _ = sit(sitting, entry, seed)
+            verdict, _ = try_known_answer(session, entry, seed)
             if not entry.agrees_with(verdict):
                 found.append((entry.exercise, entry.title, seed, verdict.diagnoses))
     assert not found

@@ -13,7 +13,7 @@ from autograder.instructor.authoring.exercise_stubs import find_cell
 from shardlings.programs.compiled import count_flops_xla_omits, read_collectives, read_module
 from shardlings.programs.tpu_process import ENVIRONMENT, compile_for_topology
 from shardlings.programs.tpu_programs import export_for_tpus
-from tests.exercises.solutions import sitting_for, solution_of
+from tests.exercises.solutions import session_for, solution_of
 
 pytestmark = [
     pytest.mark.slow,
@@ -33,10 +33,10 @@ ASKED = [
 
 def answer_to(exercise_id, name):
     """Return the function that an exercise's solution defines."""
-    sitting = sitting_for(exercise_id)
-    names = dict(sitting.names)
-    code = f"{find_cell(sitting.notebook, exercise_id).source}\n{solution_of(exercise_id)}"
-    with sitting.restored():
+    session = session_for(exercise_id)
+    names = dict(session.names)
+    code = f"{find_cell(session.notebook, exercise_id).source}\n{solution_of(exercise_id)}"
+    with session.restored():
         exec(compile(code, f"<{exercise_id}>", "exec"), names)
     return names[name]
 

@@ -15,7 +15,7 @@ from autograder.exercises.notebooks import nb14_serving as nb14
 from autograder.judge import judge
 from shardlings import communication
 from shardlings.programs import MACHINES
-from tests.exercises.solutions import sitting_for, solution_of
+from tests.exercises.solutions import session_for, solution_of
 from tests.helpers import sharding
 
 V5E = MACHINES["TPU v5e"]
@@ -169,7 +169,7 @@ def test_the_budget_of_the_prompt_is_that_of_its_sizes():
 @pytest.mark.parametrize("exercise", ["14.1", "14.2", "14.3", "14.4", "14.5", "14.6"])
 @pytest.mark.parametrize("seed", range(3))
 def test_solutions_are_right_for_many_seeds(exercise, seed):
-    names = dict(sitting_for(exercise).names)
+    names = dict(session_for(exercise).names)
     exec(solution_of(exercise), names)
     asked = EXERCISES[exercise]
     evidence = capture(asked.plan(seed), {name: names[name] for name in asked.answers})

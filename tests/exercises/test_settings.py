@@ -4,7 +4,7 @@ import jax
 import pytest
 
 from autograder.judge import verdict_as_text
-from tests.exercises.solutions import sitting_for, solution_of
+from tests.exercises.solutions import session_for, solution_of
 
 ASSIGNMENT = "13_a_real_trainer"
 
@@ -18,10 +18,10 @@ ASSIGNMENT = "13_a_real_trainer"
     ],
 )
 def test_a_right_answer_is_right_while_jax_debugs(setting, exercise, seed):
-    sitting = sitting_for(exercise)
+    session = session_for(exercise)
     jax.config.update(setting, True)
     try:
-        verdict = sitting.answer(exercise, solution_of(exercise), seed).verdict
+        verdict = session.answer(exercise, solution_of(exercise), seed).verdict
     finally:
         jax.config.update(setting, False)
     assert verdict.score == 1, verdict_as_text(verdict)

@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.exercises.solutions import BANKS, notebook_of, sitting_for
-from tests.sitting import sit
+from tests.exercises.solutions import BANKS, notebook_of, session_for, try_known_answer
 
 SAID = [
     ("2.3", "each pair the other way round", "would be right the other way round", "are right"),
@@ -30,7 +29,7 @@ SAID = [
 def test_a_verdict_says_what_is_true_of_an_answer(exercise, title, says, never):
     known = BANKS[notebook_of(exercise)]
     (entry,) = (e for e in known if e.exercise == exercise and e.title.startswith(title))
-    verdict, _ = sit(sitting_for(exercise), entry, 20260101)
+    verdict, _ = try_known_answer(session_for(exercise), entry, 20260101)
     said = " ".join(finding.difference for finding in verdict.findings)
     assert says in said
     assert never not in said

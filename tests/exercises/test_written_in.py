@@ -14,7 +14,7 @@ from autograder import artifacts
 from autograder.evidence import results
 from autograder.exercises import EXERCISES, Computes, Returns
 from tests.conftest import some_of
-from tests.exercises.solutions import sitting_for, solution_of
+from tests.exercises.solutions import session_for, solution_of
 
 SEED = 20260101
 
@@ -62,7 +62,7 @@ def noted(number, node):
     return ast.Call(name, [ast.Constant(number), node], [])
 
 
-def sizes_in_the_first_case(sitting, exercise_id, code, monkeypatch):
+def sizes_in_the_first_case(session, exercise_id, code, monkeypatch):
     """Return the values that each size in a solution has in the first case."""
     seen = defaultdict(set)
     cases: list[object] = []
@@ -87,16 +87,16 @@ def sizes_in_the_first_case(sitting, exercise_id, code, monkeypatch):
         patch.setattr(artifacts, "export", counting(artifacts.export))
         patch.setattr(results, "_call_answer", counting(results._call_answer))
         patch.setattr(builtins, "noted_size", noted_size, raising=False)
-        tried = sitting.answer(exercise_id, code, SEED)
+        tried = session.answer(exercise_id, code, SEED)
     assert tried.verdict.score == 1
     return {number: values.pop() for number, values in seen.items() if len(values) == 1}
 
 
 @pytest.mark.parametrize("exercise_id", some_of(FUNCTIONS))
 def test_a_size_of_the_first_case_written_in_is_refused(exercise_id, monkeypatch):
-    sitting, code = sitting_for(exercise_id), solution_of(exercise_id)
+    session, code = session_for(exercise_id), solution_of(exercise_id)
     instrumented, expressions = rewritten(code, noted)
-    sizes = sizes_in_the_first_case(sitting, exercise_id, instrumented, monkeypatch)
+    sizes = sizes_in_the_first_case(session, exercise_id, instrumented, monkeypatch)
     passed = set()
     for number, size in sizes.items():
         literal = ast.parse(repr(size), mode="eval").body
@@ -105,6 +105,6 @@ def test_a_size_of_the_first_case_written_in_is_refused(exercise_id, monkeypatch
             return literal if here == number else node
 
         answer, _ = rewritten(code, written_in)
-        if sitting.answer(exercise_id, answer, SEED).verdict.score == 1:
+        if session.answer(exercise_id, answer, SEED).verdict.score == 1:
             passed.add(expressions[number])
     assert passed == THE_SAME_IN_EVERY_CASE.get(exercise_id, set())

@@ -18,8 +18,7 @@ from autograder.evidence import capture
 from autograder.exercises import EXERCISES, Computes, Exercise, find
 from autograder.judge import fingerprint_answer
 from tests.conftest import some_of
-from tests.exercises.solutions import BANKS, sitting_at
-from tests.sitting import sit
+from tests.exercises.solutions import BANKS, session_at, try_known_answer
 
 ARGUMENT = Argument((8, 4), (("x", 4), ("y", 2)), ("x", None))
 EXERCISE = Exercise(
@@ -138,10 +137,10 @@ def test_the_verdict_on_a_right_answer_is_the_same_with_any_inputs_and_in_other_
     known = [entry for entry in BANKS[name] if entry.score == 1]
     for entry in some_of(known):
         exercise = EXERCISES[entry.exercise]
-        verdict, data = sit(sitting_at(name), entry, 1)
+        verdict, data = try_known_answer(session_at(name), entry, 1)
         if fingerprint := fingerprint_answer(exercise, evidence.from_json(data)):
             below = dataclasses.replace(entry, code="# a line\n" * 7 + entry.code)
-            other, moved = sit(sitting_at(name), below, 2)
+            other, moved = try_known_answer(session_at(name), below, 2)
             assert fingerprint_answer(exercise, evidence.from_json(moved)) == fingerprint
             assert other.score == verdict.score
             assert without_counts(other) == without_counts(verdict)

@@ -21,7 +21,7 @@ from autograder.instructor.authoring import NotebookSession, try_answers, write_
 from autograder.instructor.authoring.exercise_stubs import PLACEHOLDER, StubError
 from autograder.instructor.authoring.trying import CellError, NothingToTryError
 from tests.conftest import ROOT
-from tests.exercises.solutions import sitting_for
+from tests.exercises.solutions import session_for
 
 PAGE = (ROOT / "docs" / "authoring.md").read_text()
 HERE, ELSEWHERE = re.split(r"(?m)^## A notebook, and a course, of your own$", PAGE)
@@ -238,7 +238,7 @@ def test_an_answer_does_not_see_what_another_one_changed():
 
 def test_an_answer_does_not_see_what_later_cells_define_as_in_a_class(tmp_path):
     later = "mapped_w"  # 7.4's demonstration binds it, which stands below the exercise
-    assert later in sitting_for("7.4").names
+    assert later in session_for("7.4").names
     _, said = tried(tmp_path, f"layouts = {later}\n", "7.4")
     assert "The cell raised NameError: name 'mapped_w' is not defined" in said
 

@@ -25,10 +25,10 @@ from shardlings.pictures import (
     timeline_as_html,
 )
 from tests.conftest import ROOT
+from tests.exercises.solutions import try_known_answer
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 from tests.shardlings.documents.test_documents import DOCUMENT
 from tests.shardlings.pictures.test_figures import some_figure
-from tests.sitting import sit
 
 RUNS = [
     "<script>PWNED</script>",
@@ -112,8 +112,8 @@ def test_no_block_is_lower_than_what_is_in_it():
 def test_a_verdict_keeps_its_words_and_its_pictures():
     known = bank.load(ROOT / "solutions" / ASSIGNMENT / "bank.py")
     wrong = next(each for each in known if each.exercise == "1.1" and each.score == 0)
-    sitting = NotebookSession.at(ROOT / "course" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb")
-    page = verdict_as_html(sit(sitting, wrong, 0)[0])
+    session = NotebookSession.at(ROOT / "course" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb")
+    page = verdict_as_html(try_known_answer(session, wrong, 0)[0])
     shown = clean(page)
     assert "1.1 Column strips: not yet" in shown
     assert "border-left" in shown

@@ -33,8 +33,8 @@ from autograder.instructor.pages.shown_cells import STAND_IN, without_paths
 from autograder.judge import verdict_without_evidence
 from tests.browser import FAULTS, browser
 from tests.conftest import ROOT
+from tests.exercises.solutions import try_known_answer
 from tests.instructor.room import ASSIGNMENT, FULL, Classroom
-from tests.sitting import sit
 
 NOW = datetime(2026, 11, 22, 21, 4, tzinfo=UTC)
 ADA = SubmissionDetails(
@@ -76,8 +76,8 @@ def verdicts():
     path = ROOT / "course" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb"
     chosen = [next(k for k in known if k.exercise == e and k.score == s)
               for e, s in (("1.1", 1), ("1.2", 0))]  # fmt: skip
-    sitting = NotebookSession.at(path)
-    found = {entry.exercise: sit(sitting, entry, 0)[0] for entry in chosen}
+    session = NotebookSession.at(path)
+    found = {entry.exercise: try_known_answer(session, entry, 0)[0] for entry in chosen}
     left = [exercise for exercise in FULL if exercise not in found]
     return found | {
         e: verdict_without_evidence(find(e), "no-evidence", "It did not run.") for e in left

@@ -17,8 +17,7 @@ from autograder.instructor.sandbox import (
 from autograder.instructor.sandbox.judge_process import Reply, Work
 from autograder.instructor.sandbox.judging_in_sandbox import JudgedAnswer
 from autograder.judge import verdict_without_evidence
-from tests.exercises.solutions import BANKS, sitting_at
-from tests.sitting import sit
+from tests.exercises.solutions import BANKS, session_at, try_known_answer
 
 
 @pytest.fixture
@@ -38,7 +37,7 @@ WRONG_ANSWER = next(e for e in BANKS["03_constraints"] if (e.exercise, e.score) 
 
 def case(known, seed):
     """Return a known answer's case."""
-    _, data = sit(sitting_at("03_constraints"), known, seed)
+    _, data = try_known_answer(session_at("03_constraints"), known, seed)
     return Case(known.exercise, data, seed, seed + 1)
 
 
