@@ -17,7 +17,6 @@ from typing import Any, ClassVar, Final
 from nbgrader.plugins import ExportPlugin
 
 from autograder.instructor.classroom import (
-    MOODLE_ID_PREFIX,
     Person,
     StateRow,
     read_class,
@@ -27,6 +26,7 @@ from autograder.instructor.commands import list_some, printable, suggest_names
 from autograder.instructor.course import (
     DROPPED,
     EXEMPT,
+    MOODLE_ID_PREFIX,
     ClassError,
     ClassRules,
     Course,
@@ -197,7 +197,7 @@ class Canvas(ClassExporter):
                 scores.setdefault(person.id, {})
         in_roster = {person.id: person for person in people}
         known = [in_roster.get(student) or Person(student) for student in scores]
-        settings = self.rules.canvas
+        settings = self.rules.platforms.canvas
         everybody = [*known, *(person for person in people if person.id not in scores)]
         ids = self.find_ids(everybody, settings.id)
         sis_ids = self.find_ids(everybody, settings.sis_id, is_number=False)
@@ -265,6 +265,7 @@ class Moodle(ClassExporter):
 
     def write(self, rows: Sequence[StateRow], people: Sequence[Person], to: Path) -> None:
         """Write the files of each assignment."""
+        column = self.rules.platforms.moodle.id
         left_out = [row for row in rows if row.left_out in (EXEMPT, DROPPED)]
         self.warn_about(
             "a score that does not count, and is left out",
@@ -278,16 +279,15 @@ class Moodle(ClassExporter):
         if not any(ids_of.values()):
             self.parent.fail(
                 "Moodle knows students by their participant numbers, and grading/roster.csv has no "
-                f"column {self.rules.moodle.id} with any. The worksheet that Moodle lets you "
-                "download has them (“Participant 123”)."
+                f"column {column} with any. The worksheet that Moodle lets you download has them "
+                "(“Participant 123”)."
             )
         known = {person.id: person for person in people}
         to.mkdir(parents=True, exist_ok=True)
         for assignment, ids in ids_of.items():
             of_assignment = [row for row in rows if row.assignment == assignment]
             self.warn_about(
-                f"no {self.rules.moodle.id} in grading/roster.csv, so nothing of {assignment} is "
-                f"exported",
+                f"no {column} in grading/roster.csv, so nothing of {assignment} is exported",
                 [row.student for row in of_assignment if row.student not in ids],
             )
             with_id = [row for row in of_assignment if row.student in ids]
@@ -307,7 +307,7 @@ class Moodle(ClassExporter):
     def _participant_numbers(self, people: Sequence[Person], assignment: str) -> Mapping[str, str]:
         """Find the participant numbers of an assignment, by student."""
         return self.find_ids(people, f"{MOODLE_ID_PREFIX}{assignment}") or self.find_ids(
-            people, self.rules.moodle.id
+            people, self.rules.platforms.moodle.id
         )
 
     def _write_pages(

@@ -12,10 +12,8 @@ from autograder.instructor.classroom.grading import grade_class, read_class
 from autograder.instructor.classroom.rebuilding import list_backups, restore
 from autograder.instructor.classroom.regrading import regrade_class
 from autograder.instructor.classroom.roster import (
-    ANY_PLATFORM_COLUMN,
     LOGIN_COLUMNS,
     MAX_ID_CHARACTERS,
-    MOODLE_ID_PREFIX,
     Person,
     RosterError,
     is_folder_name,
@@ -28,10 +26,8 @@ from autograder.instructor.classroom.withdrawing import withdraw
 from autograder.instructor.classroom.workers import Workers
 
 __all__ = [
-    "ANY_PLATFORM_COLUMN",
     "LOGIN_COLUMNS",
     "MAX_ID_CHARACTERS",
-    "MOODLE_ID_PREFIX",
     "Choice",
     "Person",
     "RosterError",

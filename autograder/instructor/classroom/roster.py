@@ -12,6 +12,8 @@ from nbgrader.api import Gradebook, Student
 
 from autograder.instructor.commands import printable
 from autograder.instructor.course import (
+    PLATFORM_COLUMNS,
+    PLATFORM_ID_COLUMNS,
     Course,
     WrittenTableError,
     is_written,
@@ -30,21 +32,11 @@ MAX_REPORTED_LINES: Final = 5
 SPREADSHEET_NUMBER: Final = re.compile(r"\d([.,]\d+)?E\+\d+")
 """A long number as a spreadsheet writes it, with an exponent."""
 
-ANY_PLATFORM_COLUMN: Final = "lms_user_id"
-"""The column with a student's number on any platform."""
-
-PLATFORM_COLUMNS: Final = (ANY_PLATFORM_COLUMN, "canvas_id", "moodle_id")
-"""Columns with a learning platform's id; the first that is filled is nbgrader's `lms_user_id`."""
-
-MOODLE_ID_PREFIX: Final = "moodle_id_"
-"""The beginning of a column with Moodle's ids for one assignment, before the assignment's name."""
-
 LOGIN_COLUMNS: Final = ("username", "login", "kaggle", "kaggle_id")
 """Columns with a name that a student's folder may have in a platform's zip file."""
 
 COLUMNS: Final = (
-    "id", "name", "first_name", "last_name", "email", "section", "sis_id", "canvas_login",
-    *PLATFORM_COLUMNS, *LOGIN_COLUMNS,
+    "id", "name", "first_name", "last_name", "email", "section", *PLATFORM_COLUMNS, *LOGIN_COLUMNS,
 )  # fmt: skip
 """The known columns; others are kept as they are."""
 
@@ -209,7 +201,7 @@ def _nbgrader_attributes(person: Person) -> dict[str, Any]:
         last, _, first = (part.strip() for part in person.name.partition(","))
     elif not (first or last):
         first, _, last = person.name.rpartition(" ")
-    ids = (person.others.get(column, "") for column in PLATFORM_COLUMNS)
+    ids = (person.others.get(column, "") for column in PLATFORM_ID_COLUMNS)
     return {
         "first_name": first,
         "last_name": last,

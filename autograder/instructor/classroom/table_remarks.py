@@ -7,11 +7,11 @@ from typing import Final
 from autograder.instructor.classroom.attempts import Attempt, Attempts
 from autograder.instructor.classroom.choice import Choice
 from autograder.instructor.classroom.class_facts import ClassFacts
-from autograder.instructor.classroom.roster import COLUMNS, MOODLE_ID_PREFIX, ROSTER_FILE
+from autograder.instructor.classroom.roster import COLUMNS, ROSTER_FILE
 from autograder.instructor.classroom.stale_grades import Bases
 from autograder.instructor.classroom.submission_states import StateRow
 from autograder.instructor.commands import describe_duration, list_some, suggest_names
-from autograder.instructor.course import TIMES_FILE, Course
+from autograder.instructor.course import MOODLE_ID_PREFIX, TIMES_FILE, Course
 from shardlings.documents import with_noun
 
 MAX_LISTED_SUBMISSIONS: Final = 20

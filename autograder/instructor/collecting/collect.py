@@ -197,11 +197,11 @@ def _read_pattern(rules: ClassRules) -> NamePattern | None:
         CollectError: it is no pattern.
     """
     try:
-        return NamePattern(rules.collect.names) if rules.collect.names else None
+        return NamePattern(rules.platforms.collect.names) if rules.platforms.collect.names else None
     except ValueError as error:
         raise CollectError(
             f"Nothing was taken. In grading/class.toml, [collect] has names = "
-            f"{printable(rules.collect.names)!r}, and {error}."
+            f"{printable(rules.platforms.collect.names)!r}, and {error}."
         ) from None
 
 

@@ -12,12 +12,11 @@ from pathlib import PurePosixPath
 from autograder.instructor.classroom import (
     LOGIN_COLUMNS,
     MAX_ID_CHARACTERS,
-    MOODLE_ID_PREFIX,
     Person,
     is_folder_name,
 )
 from autograder.instructor.commands import printable
-from autograder.instructor.course import ClassRules, compose_name
+from autograder.instructor.course import MOODLE_ID_PREFIX, ClassRules, compose_name
 
 
 class TimesError(RuntimeError):

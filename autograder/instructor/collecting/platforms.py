@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import PurePosixPath
 from typing import Final
 
-from autograder.instructor.classroom import ANY_PLATFORM_COLUMN, MOODLE_ID_PREFIX, Person
+from autograder.instructor.classroom import Person
 from autograder.instructor.collecting.owners import (
     Arrival,
     OwnedFile,
@@ -19,7 +19,7 @@ from autograder.instructor.collecting.owners import (
     TimesError,
 )
 from autograder.instructor.commands import printable
-from autograder.instructor.course import ClassRules
+from autograder.instructor.course import ANY_PLATFORM_COLUMN, MOODLE_ID_PREFIX, ClassRules
 
 NOT_SUBMITTED: Final = ("", "-")
 """Cells of a table of times that say that nothing was submitted."""
@@ -69,11 +69,11 @@ class CanvasPlatform(Platform):
 
     def name_id_column(self, rules: ClassRules) -> str:
         """Return the column that `[canvas]` in `class.toml` names."""
-        return rules.canvas.id
+        return rules.platforms.canvas.id
 
     def find_numbers(self, person: Person, rules: ClassRules, assignment: str) -> Set[str]:
         """Return the person's number, which is the same in each assignment."""
-        return _read_cells(person, {rules.canvas.id, ANY_PLATFORM_COLUMN})
+        return _read_cells(person, {rules.platforms.canvas.id, ANY_PLATFORM_COLUMN})
 
     def parse_arrival(
         self, row: Mapping[str, str], assignment: str, rules: ClassRules
@@ -82,7 +82,7 @@ class CanvasPlatform(Platform):
         text = row["submitted_at"]
         if text in NOT_SUBMITTED:
             return None
-        names = {str(id): name for name, id in rules.canvas.assignments.items()}
+        names = {str(id): name for name, id in rules.platforms.canvas.assignments.items()}
         of_line = row.get("assignment_id", "")
         found = names.get(of_line) if of_line else assignment
         if not found:
@@ -105,7 +105,7 @@ class CanvasPlatform(Platform):
 
     def find_student(self, arrival: Arrival, owners: Owners, submitted: Collection[str]) -> str:
         """Find the student by number; without a roster, it ends the name of the folder."""
-        number, column = arrival.number, owners.rules.canvas.id
+        number, column = arrival.number, owners.rules.platforms.canvas.id
         found = owners.find_ids_numbered(self, number, arrival.assignment)
         if not owners.people:
             found = {student for student in submitted if student.endswith(f"_{number}")}
@@ -156,13 +156,13 @@ class MoodlePlatform(Platform):
 
     def name_id_column(self, rules: ClassRules) -> str:
         """Return the column that `[moodle]` in `class.toml` names."""
-        return rules.moodle.id
+        return rules.platforms.moodle.id
 
     def find_numbers(self, person: Person, rules: ClassRules, assignment: str) -> Set[str]:
         """Return the person's number in an assignment, or those that may be it."""
         if own := self.find_certain_numbers(person, rules, assignment):
             return own
-        columns = {rules.moodle.id, ANY_PLATFORM_COLUMN}
+        columns = {rules.platforms.moodle.id, ANY_PLATFORM_COLUMN}
         if not assignment:
             columns |= {name for name in person.others if name.startswith(MOODLE_ID_PREFIX)}
         return _read_cells(person, columns)

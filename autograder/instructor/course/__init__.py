@@ -47,6 +47,12 @@ from autograder.instructor.course.notebook_rewriting import (
     WORD,
     list_read_names,
 )
+from autograder.instructor.course.platform_settings import (
+    ANY_PLATFORM_COLUMN,
+    MOODLE_ID_PREFIX,
+    PLATFORM_COLUMNS,
+    PLATFORM_ID_COLUMNS,
+)
 from autograder.instructor.course.reading_submissions import (
     MAX_NOTEBOOK_BYTES,
     MAX_SUBMISSION_BYTES,
@@ -67,6 +73,7 @@ from autograder.instructor.course.written_tables import (
 from autograder.instructor.gradebook import BusyError, GradebookError
 
 __all__ = [
+    "ANY_PLATFORM_COLUMN",
     "BASE64",
     "CLASS_FILE",
     "DAY_SECONDS",
@@ -76,9 +83,12 @@ __all__ = [
     "MAX_NOTEBOOK_BYTES",
     "MAX_PICTURE_CHARACTERS",
     "MAX_SUBMISSION_BYTES",
+    "MOODLE_ID_PREFIX",
     "NAMESPACE",
     "NOT_RUN",
     "PICTURE_TYPES",
+    "PLATFORM_COLUMNS",
+    "PLATFORM_ID_COLUMNS",
     "REBUILDING_FILE",
     "TIMES_FILE",
     "WITHDRAWN_FILE",

@@ -18,6 +18,11 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from autograder.instructor.commands import printable, suggest_names
+from autograder.instructor.course.platform_settings import (
+    PLATFORM_SETTINGS_SHOULD_BE,
+    PLATFORM_VALUES_SHOULD_BE,
+    PlatformSettings,
+)
 from autograder.instructor.course.written_tables import ClassError, is_written
 
 CLASS_FILE: Final = "class.toml"
@@ -39,16 +44,8 @@ SHOULD_BE: Final = {
     "exempt": 'a line [exempt], with lines such as ann = ["01_sharding_basics"] below it',
     "drop": 'a line [drop], with lines such as ann = ["01_sharding_basics"] below it',
     "weights": "a line [weights], with lines such as 01_sharding_basics = 2 below it",
-    "canvas": 'a line [canvas], with lines such as login = "email" below it',
-    "canvas.id": 'a column of the roster, in quotation marks, such as "canvas_id"',
-    "canvas.sis_id": 'a column of the roster, in quotation marks, such as "sis_id"',
-    "canvas.login": 'a column of the roster, in quotation marks, such as "email"',
-    "canvas.assignments": "a line [canvas.assignments], with lines such as 01_sums = 4711 below it",
-    "moodle": 'a line [moodle], with a line such as id = "moodle_id" below it',
-    "moodle.id": 'a column of the roster, in quotation marks, such as "moodle_id"',
-    "collect": 'a line [collect], with a line such as names = "{student}_{file}" below it',
-    "collect.names": 'a form of names in quotation marks, such as "{student}_{file}"',
     "best": "how many assignments count, 1 or more, above the first line in brackets",
+    **PLATFORM_SETTINGS_SHOULD_BE,
 }
 """A description of each setting, for error messages."""
 
@@ -56,7 +53,7 @@ VALUES_SHOULD_BE: Final = {
     "exempt": 'a list of assignments, such as ["01_sharding_basics"]',
     "drop": 'a list of assignments, such as ["01_sharding_basics"]',
     "weights": "a number, 0 or more, such as 2",
-    "canvas.assignments": "a whole number, such as 4711",
+    **PLATFORM_VALUES_SHOULD_BE,
 }
 """A description of the values in tables whose keys are students or assignments."""
 
@@ -87,58 +84,17 @@ class Late(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return min(self.most, self.per_day * math.ceil(seconds / DAY_SECONDS))
 
 
-class CanvasSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The columns of the roster with what Canvas knows students by, and Canvas's assignments.
-
-    The attributes are the settings of `[canvas]` in `class.toml`.
-
-    Attributes:
-        id: the column with Canvas's own number of each student, its `ID`.
-        sis_id: the column with Canvas's `SIS User ID`.
-        login: the column with Canvas's `SIS Login ID`.
-        assignments: Canvas's number of each assignment.
-    """
-
-    id: str = "canvas_id"
-    sis_id: str = "sis_id"
-    login: str = "canvas_login"
-    assignments: dict[str, int] = {}
-
-
-class MoodleSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The settings of `[moodle]` in `class.toml`.
-
-    Attributes:
-        id: the roster's column with Moodle's participant numbers.
-    """
-
-    id: str = "moodle_id"
-
-
-class CollectSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The settings of `[collect]` in `class.toml`.
-
-    Attributes:
-        names: how a platform names files in its zip files; see `NamePattern` in `collecting`.
-    """
-
-    names: str = ""
-
-
-class _ClassToml(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _ClassToml(PlatformSettings, frozen=True, forbid_unknown_fields=True):
     """The contents of `class.toml`, before dates are parsed."""
 
     timezone: str = ""
     due: dict[str, Any] | None = None
     late: Late | None = None
     extensions: dict[str, dict[str, Any]] | None = None
-    exempt: dict[str, list[str]] = {}
-    drop: dict[str, list[str]] = {}
+    exempt: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    drop: dict[str, list[str]] = msgspec.field(default_factory=dict)
     weights: dict[str, Annotated[float, msgspec.Meta(ge=0)]] | None = None
     best: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    canvas: CanvasSettings = CanvasSettings()
-    moodle: MoodleSettings = MoodleSettings()
-    collect: CollectSettings = CollectSettings()
 
 
 EXEMPT: Final = "exempt"
@@ -159,9 +115,7 @@ class ClassRules:
         drop: by student, the assignments whose scores do not count for them.
         weights: the weight of each assignment in the total; None if its points are its weight.
         best: how many of a student's assignments count, the best ones; None for all.
-        canvas: the roster's columns with Canvas's ids, and Canvas's ids of assignments.
-        moodle: the roster's column with Moodle's ids.
-        collect: how a platform names the files in its zip files.
+        platforms: the settings of learning platforms.
     """
 
     zone: tzinfo | None = None
@@ -172,9 +126,7 @@ class ClassRules:
     drop: Mapping[str, Collection[str]] = field(default_factory=dict)
     weights: Mapping[str, float] | None = None
     best: int | None = None
-    canvas: CanvasSettings = field(default_factory=CanvasSettings)
-    moodle: MoodleSettings = field(default_factory=MoodleSettings)
-    collect: CollectSettings = field(default_factory=CollectSettings)
+    platforms: PlatformSettings = field(default_factory=PlatformSettings)
 
     def exclusion(self, student: str, assignment: str) -> str:
         """Return why an assignment does not count for a student: `exempt`, `dropped` or empty."""
@@ -290,8 +242,8 @@ def read_class_file(grading: Path, assignments: Collection[str]) -> ClassRules:
         raise ClassError(f"grading/{CLASS_FILE}: {printable(str(error))}") from None
     return ClassRules(
         zone, due, written.late, extensions,
-        written.exempt, written.drop, written.weights, written.best, written.canvas, written.moodle,
-        written.collect,
+        written.exempt, written.drop, written.weights, written.best,
+        msgspec.convert(written, PlatformSettings, from_attributes=True),
     )  # fmt: skip
 
 
@@ -314,12 +266,8 @@ def _explain_invalid_setting(message: str) -> str:
         if is_value and setting in VALUES_SHOULD_BE:
             return f"each value below [{setting}] should be {VALUES_SHOULD_BE[setting]}."
         return f"{setting} should be {SHOULD_BE.get(setting, 'something else')}."
-    tables = {
-        "late": Late,
-        "canvas": CanvasSettings,
-        "moodle": MoodleSettings,
-        "collect": CollectSettings,
-    }
+    tables = {"late": Late}
+    tables |= {table.name: table.type for table in msgspec.structs.fields(PlatformSettings)}
     names = tables.get(where, _ClassToml).__struct_fields__
     return (
         f"there is no setting {where + '.' if where else ''}{unknown[1]}."

@@ -11,7 +11,7 @@ from autograder.instructor.classroom.roster import enter_roster
 from autograder.instructor.collecting.owners import Owners
 from autograder.instructor.collecting.platforms import CanvasPlatform, MoodlePlatform, parse_owner
 from autograder.instructor.course import ClassRules, Course
-from autograder.instructor.course.class_file import CanvasSettings
+from autograder.instructor.course.platform_settings import CanvasSettings, PlatformSettings
 from autograder.instructor.exporters import Moodle
 from autograder.instructor.nbgrader_plugins import configuration
 
@@ -141,7 +141,7 @@ def test_columns_are_found_whatever_their_case_and_blanks(course):
         "id,name,Canvas ID,moodle_id,moodle_id_HW1\nann,Ann Lee,4711,5,17\nbo,Bo Yun,,17,5\n"
     )
     people = read_roster(course)
-    rules = ClassRules(canvas=CanvasSettings(id="Canvas ID"))
+    rules = ClassRules(platforms=PlatformSettings(canvas=CanvasSettings(id="Canvas ID")))
     assert CanvasPlatform().find_numbers(people[0], rules, "HW1") == {"4711"}
     assert MoodlePlatform().find_certain_numbers(people[0], rules, "HW1") == {"17"}
     owned = parse_owner(PurePosixPath("Participant_17_assignsubmission_file/HW1.ipynb"))
