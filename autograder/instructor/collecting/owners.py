@@ -1,6 +1,6 @@
 """Find the students whom learning platforms mean, with the help of the roster.
 
-`Platform` is the base class of the learning platforms, which are in `platforms.py`.
+`Platform` is the base class of the learning platforms, which are listed in `platforms.py`.
 """
 
 import unicodedata
@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, S
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePosixPath
+from typing import Final
 
 from autograder.instructor.classroom import (
     LOGIN_COLUMNS,
@@ -18,6 +19,9 @@ from autograder.instructor.classroom import (
 from autograder.instructor.commands import printable
 from autograder.instructor.course import MOODLE_ID_PREFIX, ClassRules, compose_name
 
+NOT_SUBMITTED: Final = ("", "-")
+"""Cells of a table of times that say that nothing was submitted."""
+
 
 class TimesError(RuntimeError):
     """A line or a table of times cannot be understood; the message says what was expected."""
@@ -26,7 +30,7 @@ class TimesError(RuntimeError):
 class Platform:
     """A learning platform: what the names in its zip files mean, and its table of times.
 
-    A new platform is a subclass in `platforms.py`, and one of `PLATFORMS` there.
+    A new platform is a subclass in a module of its own, and one of `PLATFORMS` in `platforms.py`.
 
     Attributes:
         times_table: the name of its table of times of arrival.
@@ -157,6 +161,11 @@ class OwnedFile:
     def number(self) -> str:
         """The student's number, on the platform or in this assignment alone."""
         return self.user or self.participant
+
+
+def read_cells(person: Person, columns: Set[str]) -> Set[str]:
+    """Return what a person has in some columns of the roster, without empty cells."""
+    return {person.cell(column).strip() for column in columns} - {""}
 
 
 class UnknownOwnerError(RuntimeError):

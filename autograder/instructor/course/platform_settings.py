@@ -1,6 +1,6 @@
 """The settings of learning platforms in `class.toml`, and their columns in the roster.
 
-What the files and tables of a platform mean is in `collecting/`.
+What a platform's files and tables mean is in a module of its own in `collecting/`.
 """
 
 from typing import Final

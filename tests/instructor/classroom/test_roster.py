@@ -8,8 +8,10 @@ from nbgrader.api import Gradebook
 
 from autograder.instructor.classroom import Person, RosterError, read_roster
 from autograder.instructor.classroom.roster import enter_roster
+from autograder.instructor.collecting.canvas import CanvasPlatform
+from autograder.instructor.collecting.moodle import MoodlePlatform
 from autograder.instructor.collecting.owners import Owners
-from autograder.instructor.collecting.platforms import CanvasPlatform, MoodlePlatform, parse_owner
+from autograder.instructor.collecting.platforms import parse_owner
 from autograder.instructor.course import ClassRules, Course
 from autograder.instructor.course.platform_settings import CanvasSettings, PlatformSettings
 from autograder.instructor.exporters import Moodle

@@ -11,13 +11,10 @@ from autograder.instructor.collecting.archives import (
     Assigned,
     find_assignment,
 )
+from autograder.instructor.collecting.canvas import CanvasPlatform
+from autograder.instructor.collecting.moodle import MoodlePlatform
 from autograder.instructor.collecting.owners import OwnedFile, Owners
-from autograder.instructor.collecting.platforms import (
-    CanvasPlatform,
-    MoodlePlatform,
-    NamePattern,
-    parse_owner,
-)
+from autograder.instructor.collecting.platforms import NamePattern, parse_owner
 from autograder.instructor.course import ClassRules
 from tests.instructor.collecting.test_collecting import FIRST, NOTEBOOK, SECOND, Class, packed
 
