@@ -61,6 +61,13 @@ class MoodlePlatform(Platform):
         """Return the column that `[moodle]` in `class.toml` names."""
         return rules.platforms.moodle.id
 
+    def advise_on_unsure_number(self, assignment: str) -> str:
+        """Name the column with the numbers of an assignment."""
+        return (
+            f"A column {MOODLE_ID_PREFIX}{assignment or '<assignment>'} with this assignment's "
+            f"numbers would decide."
+        )
+
     def find_numbers(self, person: Person, rules: ClassRules, assignment: str) -> Set[str]:
         """Return the person's number in an assignment, or those that may be it."""
         if own := self.find_certain_numbers(person, rules, assignment):

@@ -17,7 +17,7 @@ from autograder.instructor.classroom import (
     is_folder_name,
 )
 from autograder.instructor.commands import printable
-from autograder.instructor.course import MOODLE_ID_PREFIX, ClassRules, compose_name
+from autograder.instructor.course import ClassRules, compose_name
 
 NOT_SUBMITTED: Final = ("", "-")
 """Cells of a table of times that say that nothing was submitted."""
@@ -62,6 +62,16 @@ class Platform:
             f"A column {column} in the roster would tell them apart, or put each into a folder "
             f"that is named by their id."
         )
+
+    def advise_on_unsure_number(self, assignment: str) -> str:
+        """Return a sentence on how to make the roster sure of a number.
+
+        Only a platform whose `find_certain_numbers` differs from `find_numbers` is asked.
+
+        Args:
+            assignment: the assignment; empty if it is not known.
+        """
+        raise NotImplementedError
 
     def parse_owner(self, name: PurePosixPath) -> "OwnedFile | None":
         """Parse a file's name in an archive; None if this platform has not written it.
@@ -239,9 +249,8 @@ class Owners:
             if found and student not in found and not is_certain:
                 raise UnknownOwnerError(
                     f"{shown} has the number of {printable(student)} in grading/roster.csv, and "
-                    f"the name of {_join(found)}. A column "
-                    f"{MOODLE_ID_PREFIX}{assignment or '<assignment>'} with this assignment's "
-                    f"numbers would decide."
+                    f"the name of {_join(found)}. "
+                    f"{owned.platform.advise_on_unsure_number(assignment)}"
                 )
             return student
         exact = self.by_id.get(compose_name(owned.name))
