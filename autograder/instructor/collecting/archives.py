@@ -213,7 +213,7 @@ class Archive:
             with _LimitedReader(path, MAX_LIST_BYTES) as file, zipfile.ZipFile(file) as archive:
                 if len(archive.infolist()) > MAX_FILES:
                     raise ArchiveError(f"{path.name} has more than {MAX_FILES:,} files in it.")
-                return list(self._extract_all(archive))
+                return list(self._extract_all(archive, path.name))
         except (ArchiveError, OSError):
             raise
         except _TooMuchError as error:
@@ -226,7 +226,7 @@ class Archive:
         """Return a key for the uploader of a file of this archive."""
         return find_uploader(name, self.outer_folders, self.pattern)
 
-    def _extract_all(self, archive: zipfile.ZipFile) -> Iterator[ExtractedFile]:
+    def _extract_all(self, archive: zipfile.ZipFile, archive_name: str) -> Iterator[ExtractedFile]:
         names = [info.filename for info in archive.infolist()]
         files_only = [name for name in names if not name.endswith("/") and not _is_ignored(name)]
         self.outer_folders = count_outer_folders(map(PurePosixPath, files_only))
@@ -250,7 +250,8 @@ class Archive:
                 largest = self.bytes_by_uploader.most_common(1)[0][0]
                 most = f', most of them of "{largest}"' if largest else ""
                 raise ArchiveError(
-                    f"Its contents have more than {MAX_ARCHIVE_BYTES // 2**30} GB{most}. Split it."
+                    f"{archive_name} has contents of more than {MAX_ARCHIVE_BYTES // 2**30} "
+                    f"GB{most}. Split it."
                 )
             yield from files
 
@@ -273,8 +274,7 @@ class Archive:
                         extracted.append(ExtractedFile(inside, copy, len(within.parts)))
                     if self.bytes_read - before > MAX_SUBMISSION_BYTES:
                         raise _TooMuchError(
-                            f"what is packed in it has more than "
-                            f"{MAX_SUBMISSION_BYTES // 2**20} MB."
+                            f"its contents have more than {MAX_SUBMISSION_BYTES // 2**20} MB."
                         )
         except Exception as error:  # a bad nested archive concerns only its own student
             if _is_machines_fault(error):

@@ -243,7 +243,7 @@ def test_one_upload_costs_nobody_else_anything(room, monkeypatch):
         f"lzma/work/{FIRST}.ipynb: it is packed in an unusual way.",
         "many/work.zip: there are more than 1,000 files in it.",
         ".csv: its name is too long for a file or folder.",
-        "zeros/0.zip: what is packed in it has more than 1 MB.",
+        "zeros/0.zip: its contents have more than 1 MB.",
         "flood_1_5_zeros.csv: there are more than 4 MB of the same student before it.",
         "zoe/essay.docx: it is neither a notebook",
     ):
@@ -254,11 +254,11 @@ def test_one_upload_costs_nobody_else_anything(room, monkeypatch):
 def test_it_is_said_whose_files_make_an_archive_too_large(room, monkeypatch):
     monkeypatch.setattr(archives, "MAX_ARCHIVE_BYTES", 2**18)
     zeros = packed({f"{n}.csv": b"0" * 2**17 for n in range(3)})
-    status, said = room.collect(
-        room.zipped({"ann/work.zip": zeros, f"zoe/{FIRST}.ipynb": NOTEBOOK})
-    )
+    file = room.zipped({"ann/work.zip": zeros, f"zoe/{FIRST}.ipynb": NOTEBOOK})
+    status, said = room.collect(file)
     assert status == 1
-    assert 'GB, most of them of "ann". Split it.' in said
+    why = 'has contents of more than 0 GB, most of them of "ann". Split it.'
+    assert f"Nothing was taken. {file.name} {why}" in said
 
 
 @pytest.mark.parametrize("around", ["", "class/"])
