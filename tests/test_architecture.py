@@ -15,27 +15,10 @@ import pytest
 import autograder
 import shardlings
 from tests.conftest import ROOT
-
-LIBRARY, GRADER = "shardlings", "autograder"
+from tests.modules import GRADER, LIBRARY, MODULES, PACKAGES, STUDENTS, name_of
 
 COMMANDS = (LIBRARY, GRADER, "__main__", "pytest_plugin", "instructor.__main__")
 """The modules above all packages, which only call them."""
-
-
-def name_of(path: Path) -> str:
-    """Return `autograder.judge.costs` for that module, and `autograder.judge` for its package."""
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-MODULES = {
-    name_of(path): path for top in (LIBRARY, GRADER) for path in sorted((ROOT / top).rglob("*.py"))
-}
-PACKAGES = {name for name, path in MODULES.items() if path.name == "__init__.py"}
-STUDENTS = [
-    p for n, p in MODULES.items() if n not in PACKAGES and not n.startswith(f"{GRADER}.instructor")
-]
-"""The modules that a student's kernel runs."""
 
 
 def package_of(module: str) -> str:
@@ -264,6 +247,16 @@ def test_tests_mirror_the_packages():
     assert {str(folder) for folder in tests} - others == packages, (
         "a package's tests are in the folder of its name below tests/"
     )
+
+
+def test_no_module_of_tests_imports_a_test_module():
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                base = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+                modules = [f"{base}{alias.name}" for alias in node.names]
+                tests = [name for name in modules if re.match(r"tests\..*\btest_", name)]
+                assert not tests, f"{path} imports {tests}: share it in a module like room.py"
 
 
 def test_importing_starts_no_backend_and_imports_nothing_heavy():

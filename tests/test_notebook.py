@@ -16,7 +16,7 @@ from autograder.notebook import NotYet, UnknownExercise
 from shardlings import show
 from shardlings.errors import UsageError
 from tests.helpers import mesh, sharding
-from tests.shardlings.test_devices import run
+from tests.shardlings.new_process import run
 
 X = np.arange(256, dtype=np.float32).reshape(16, 16)
 

@@ -3,7 +3,7 @@
 import re
 
 from tests.conftest import ROOT
-from tests.test_sources import places
+from tests.places import places
 
 PAGE = (ROOT / "docs" / "other_courses.md").read_text()
 COURSES = ("Playbook", "CS336", "Scaling Book", "ARENA", "Puzzles")

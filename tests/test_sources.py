@@ -2,33 +2,14 @@
 
 import re
 
-import jupytext
-
-from autograder.exercises import EXERCISES
 from tests.conftest import ROOT
+from tests.places import places
 
 PAGE = (ROOT / "docs" / "sources.md").read_text()
 HOW_MANY = {"S0": 26, "S1": 10, "S2": 22, "S3": 9, "S4": 11}
 """The rows of each document, as they were counted before the course was written."""
 
 ROW = re.compile(r"^\| (S\d\.\d+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
-
-
-def headings(text):
-    return set(re.findall(r"^##+ (.+)$", text, re.MULTILINE))
-
-
-def places():
-    """Everything that a row may name."""
-    found = set(EXERCISES)
-    for path in (ROOT / "solutions").glob("*/*.ipynb"):
-        number = path.stem.partition("_")[0]
-        cells = jupytext.read(path).cells
-        text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
-        found |= {f"{number}: {heading}" for heading in headings(text)}
-    page = (ROOT / "docs" / "what_moved.md").read_text()
-    moved = headings(page) | set(re.findall(r"^\| (`[^`|]+`) \|", page, re.MULTILINE))
-    return found | {f"What moved: {heading}" for heading in moved}
 
 
 def test_every_row_is_there_once_and_in_order():

@@ -15,8 +15,8 @@ import nbformat
 import pytest
 
 from autograder.instructor.sandbox import is_root
+from tests.instructor.gradescope_folders import Gradescope, fill_in, hostile, make_bundle
 from tests.instructor.room import ASSIGNMENT, RIGHT
-from tests.instructor.test_gradescope import Gradescope, fill_in, hostile, make_bundle
 
 pytestmark = [
     pytest.mark.slow,

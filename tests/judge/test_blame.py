@@ -18,7 +18,7 @@ from shardlings.errors import TheirError, UsageError, first_line, theirs, versio
 from shardlings.layouts import Layout
 from tests.conftest import some_of
 from tests.judge.plantings import ELSEWHERE, PLANTINGS, Planting, X, turned
-from tests.test_architecture import STUDENTS, name_of
+from tests.modules import STUDENTS, name_of
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import pytest
 
 from shardlings.devices import EmulationError, emulate_devices, environment, pool_size
 from shardlings.errors import TESTED_JAX_VERSIONS
+from tests.shardlings.new_process import run
 
 # The loop in benchmarks/dead_kernel.py: without the larger pool, 20 of 20 abort on two cores.
 LOOP = """
@@ -19,20 +20,6 @@ for _ in range(2000):
     x = step(x)
 print("lived", float(x.sum()) > 0)
 """
-
-
-def run(code: str, **variables: str) -> str:
-    """Run a program in a process without this one's environment variables; return its output."""
-    clean = {k: v for k, v in os.environ.items() if k not in (*environment(), "JAX_PLATFORMS")}
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        env={**clean, **variables},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    return done.stdout + done.stderr[-2000:]
 
 
 CALL = "from shardlings import emulate_devices; devices = emulate_devices(8); "

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from autograder.instructor.classroom import grading
 from autograder.instructor.course import Course
-from tests.instructor.course import test_broken_files as files
+from tests.instructor.course.broken_files import REFUSED
 from tests.instructor.room import LAST, RIGHT, Classroom
 
 pytestmark = pytest.mark.bubblewrap
@@ -23,7 +23,7 @@ ATTACKS = (
     "os.makedirs('{root}/grading'); open('{root}/grading/gradebook.db', 'w').write('x')",
     "sys.stdout.close()",
 )
-BROKEN = [*files.REFUSED][:10]
+BROKEN = [*REFUSED][:10]
 HONEST: tuple[dict[str, str], ...] = (
     RIGHT,
     {"1.1": RIGHT["1.1"]},

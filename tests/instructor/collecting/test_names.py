@@ -16,7 +16,7 @@ from autograder.instructor.collecting.moodle import MoodlePlatform
 from autograder.instructor.collecting.owners import OwnedFile, Owners
 from autograder.instructor.collecting.platforms import NamePattern, parse_owner
 from autograder.instructor.course import ClassRules
-from tests.instructor.collecting.test_collecting import FIRST, NOTEBOOK, SECOND, Class, packed
+from tests.instructor.collecting.empty_class import FIRST, NOTEBOOK, SECOND, Class, packed
 
 MOODLE = "{}_{}_assignsubmission_file/{}"
 

@@ -16,7 +16,7 @@ import pytest
 
 from autograder.instructor.__main__ import main
 from tests.instructor.classroom import plain_course
-from tests.instructor.collecting.test_collecting import FIRST, NOTEBOOK, SECOND, Class
+from tests.instructor.collecting.empty_class import FIRST, NOTEBOOK, SECOND, Class
 
 HEADING = (
     "Identifier,Full name,Email address,Status,Grade,Maximum Grade,Grade can be changed,"

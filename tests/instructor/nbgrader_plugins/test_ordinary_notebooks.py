@@ -13,7 +13,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from autograder.instructor.__main__ import main
 from autograder.instructor.calibration import CalibrationError, calibrate
 from autograder.instructor.course import Course
-from tests.instructor.nbgrader_plugins.test_publishing import TEMPLATES
+from tests.instructor.nbgrader_plugins.autotest_templates import TEMPLATES
 from tests.instructor.room import UNCALIBRATED, configuration
 from tests.instructor.tiny_class import about
 

@@ -9,20 +9,9 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 from autograder.instructor.__main__ import main
 from tests.instructor.classroom import plain_course
 from tests.instructor.classroom.plain_course import FIRST
+from tests.instructor.nbgrader_plugins.autotest_templates import TEMPLATES
 from tests.instructor.tiny_class import about
 
-TEMPLATES = """
-python3:
-    setup: "import hashlib"
-    hash: 'hashlib.sha1({{snippet}}.encode() + b"{{salt}}").hexdigest()'
-    dispatch: "type({{snippet}})"
-    normalize: "repr({{snippet}})"
-    check: 'assert {{snippet}} == "{{value}}", "{{message}}"'
-    templates:
-        default:
-            - test: "{{snippet}}"
-              fail: "{{snippet}} is wrong"
-"""
 ANSWER = new_code_cell(
     "### BEGIN SOLUTION\nsq = lambda x: x * x\n### END SOLUTION",
     id="sq",

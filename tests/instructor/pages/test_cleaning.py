@@ -27,8 +27,8 @@ from shardlings.pictures import (
 from tests.conftest import ROOT
 from tests.exercises.solutions import try_known_answer
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
-from tests.shardlings.documents.test_documents import DOCUMENT
-from tests.shardlings.pictures.test_figures import some_figure
+from tests.shardlings.documents.every_part import DOCUMENT
+from tests.shardlings.pictures.some_figure import some_figure
 
 RUNS = [
     "<script>PWNED</script>",

@@ -18,7 +18,6 @@ from shardlings.documents import (
     Link,
     Pairs,
     Paragraph,
-    SideBySide,
     Small,
     Table,
     TableRow,
@@ -27,31 +26,9 @@ from shardlings.documents import (
     as_text,
 )
 from tests.browser import THEMES, browser
+from tests.shardlings.documents.every_part import DOCUMENT, LONG
 
 WIDE = "P(None, ('x', 'y'))"
-LONG = "jax.device_put(x, sharding)  # " + "a long comment " * 5
-
-DOCUMENT = Document(
-    (
-        Heading((Badge("✗", "#b54a00"), " Not <yet>")),
-        Paragraph(("The array ", Code("x", "`"), " is replicated. ", Small("JAX says: no & yes"))),
-        Pairs((("Expected", Code("P('x')")), ("Got", "something else"))),
-        Table(
-            ("line", "bytes"),
-            (
-                TableRow((Code("x.sum()"), "16")),
-                TableRow(((Small("line 3"), " ", Code(LONG)), "2,816"), below=("✓ one", "○ two")),
-                TableRow(("all together", "2,832"), is_bold=True),
-            ),
-            align="lr",
-        ),
-        Table((), (TableRow(("arithmetic", Bar(0.25, "3 ms", squares=8), "3 ms")),)),
-        Figure(lambda: '<svg aria-label="drawn"/>', lambda: "drawn"),
-        SideBySide((Document((Paragraph("left"),)), Document((Paragraph("right"),)))),
-        Fold("Details", (Paragraph(("See ", Link("there", "../there"))),)),
-    ),
-    edge="#b54a00",
-)
 
 TEXT = """\
 ✗ Not <yet>

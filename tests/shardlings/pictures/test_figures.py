@@ -10,29 +10,15 @@ pytest.importorskip("IPython", reason="notebooks run where IPython is installed"
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.pylabtools import select_figure_formats
 
-pytest.importorskip("matplotlib", reason="figures are drawn where matplotlib is installed")
-from matplotlib.figure import Figure
-
 from shardlings.pictures import displaying, figure_as_html
 from shardlings.pictures.figures import MAX_SVG_CHARACTERS, shown_figure_as_html
+from tests.shardlings.pictures.some_figure import some_figure
 
 
 @pytest.fixture
 def figure():
     """A figure with all that is drawn otherwise on a page."""
     return some_figure()
-
-
-def some_figure() -> Figure:
-    """Return a figure with lines, markers, a legend, a formula, and data outside its limits."""
-    made = Figure(figsize=(4, 3))
-    axes = made.subplots()
-    axes.imshow([[1, 2]], extent=(1, 2, 1, 2), aspect="auto")
-    axes.plot([1, 2, 9], [1, 5, 3], "o--", color="#d55e00", label="falls & rises")
-    axes.axvspan(1, 2, color="black", alpha=0.2)
-    axes.set(xscale="log", xlim=(1, 5), xlabel="$10^3$ steps", ylabel="a < b")
-    axes.legend()
-    return made
 
 
 def test_black_is_the_colour_of_the_page_and_there_is_no_background(figure):
