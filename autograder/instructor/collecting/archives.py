@@ -40,19 +40,21 @@ def count_outer_folders(names: Iterable[PurePosixPath]) -> int:
     return int(len(first) == 1 and first != {""})
 
 
-def find_uploader(name: PurePosixPath, around: int, pattern: NamePattern | None = None) -> str:
+def find_uploader(
+    name: PurePosixPath, outer_folders: int, pattern: NamePattern | None = None
+) -> str:
     """Return a key for the uploader of a file: the same for all files of one student.
 
     Args:
         name: the file's name in the archive.
-        around: how many of its folders are around everything in the archive.
+        outer_folders: how many of its folders are around everything in the archive.
         pattern: the form of the names, if the class has one of its own.
     """
     for outer in range(min(2, len(name.parts))):
         owned = parse_owner(PurePosixPath(*name.parts[outer:]), pattern)
         if owned is not None and owned.platform is not FOLDERS:
             return "/".join((*name.parts[:outer], f"{owned.name}_{owned.number}"))
-    return "/".join(name.parts[:-1][: around + 1])
+    return "/".join(name.parts[:-1][: outer_folders + 1])
 
 
 @dataclass(frozen=True)
@@ -81,8 +83,8 @@ def find_assignment(file: PurePosixPath, notebooks: Mapping[str, str]) -> Assign
         file: the notebook's name, with the student's own folders.
         notebooks: the assignment of each notebook, by name.
     """
-    found = NOTEBOOK_NAME.fullmatch(file.name)
-    stem = (found["stem"] if found else file.stem).strip()
+    match = NOTEBOOK_NAME.fullmatch(file.name)
+    stem = (match["stem"] if match else file.stem).strip()
     if name := _match_name(stem, notebooks):
         return Assigned(notebooks[name], name)
     numbered = NUMBERED_NAME.fullmatch(stem)
@@ -230,8 +232,8 @@ class Archive:
         names = [info.filename for info in archive.infolist()]
         files_only = [name for name in names if not name.endswith("/") and not _is_ignored(name)]
         self.outer_folders = count_outer_folders(map(PurePosixPath, files_only))
-        for info, name in _acceptable(archive, PurePosixPath(), self.refuse, nested=False):
-            uploader, before = self.uploader(name), self.bytes_read
+        for info, name in _acceptable(archive, PurePosixPath(), self.refuse, is_nested=False):
+            uploader, bytes_before = self.uploader(name), self.bytes_read
             if self.bytes_by_uploader[uploader] > MAX_STUDENT_BYTES:
                 self.refuse(
                     str(name),
@@ -244,7 +246,7 @@ class Archive:
             if copy and name.suffix.lower() == ".zip":
                 files = self._extract_nested(copy, name)
                 copy.unlink()
-            self.bytes_by_uploader[uploader] += self.bytes_read - before
+            self.bytes_by_uploader[uploader] += self.bytes_read - bytes_before
             self.bytes_left -= sum(file.path.stat().st_size for file in files)
             if self.bytes_left < 0:
                 largest = self.bytes_by_uploader.most_common(1)[0][0]
@@ -259,7 +261,7 @@ class Archive:
         """Extract a nested archive; if it cannot be read or is too large, none of its files."""
         refused: list[tuple[str, str]] = []
         extracted: list[ExtractedFile] = []
-        within, before = name.with_suffix(""), self.bytes_read
+        folder, bytes_before = name.with_suffix(""), self.bytes_read
 
         def refuse(name: str, why: str) -> None:
             refused.append((name, why))
@@ -268,11 +270,11 @@ class Archive:
             with _LimitedReader(path, CHUNK_BYTES) as file, zipfile.ZipFile(file) as archive:
                 if len(archive.infolist()) > MAX_NESTED_FILES:
                     raise _TooMuchError(f"there are more than {MAX_NESTED_FILES:,} files in it.")
-                for info, inside in _acceptable(archive, within, refuse, nested=True):
-                    copy = self._extract(archive, info, inside, refuse)
+                for info, inner_name in _acceptable(archive, folder, refuse, is_nested=True):
+                    copy = self._extract(archive, info, inner_name, refuse)
                     if copy:
-                        extracted.append(ExtractedFile(inside, copy, len(within.parts)))
-                    if self.bytes_read - before > MAX_SUBMISSION_BYTES:
+                        extracted.append(ExtractedFile(inner_name, copy, len(folder.parts)))
+                    if self.bytes_read - bytes_before > MAX_SUBMISSION_BYTES:
                         raise _TooMuchError(
                             f"its contents have more than {MAX_SUBMISSION_BYTES // 2**20} MB."
                         )
@@ -281,8 +283,9 @@ class Archive:
                 raise
             for rejected in extracted:
                 rejected.path.unlink()
-            too_much = isinstance(error, _TooMuchError)
-            self.refuse(str(name), str(error) if too_much else "it cannot be read as a zip file.")
+            is_too_much = isinstance(error, _TooMuchError)
+            why = str(error) if is_too_much else "it cannot be read as a zip file."
+            self.refuse(str(name), why)
             return []
         for file_name, why in refused:
             self.refuse(file_name, why)
@@ -319,17 +322,17 @@ def _is_machines_fault(error: Exception) -> bool:
 
 
 def _acceptable(
-    archive: zipfile.ZipFile, within: PurePosixPath, refuse: Refuse, nested: bool
+    archive: zipfile.ZipFile, folder: PurePosixPath, refuse: Refuse, is_nested: bool
 ) -> Iterator[tuple[zipfile.ZipInfo, PurePosixPath]]:
     """Yield the files that are safe and may be part of a submission, with their full names."""
     for info in archive.infolist():
         if info.filename.endswith("/") or _is_ignored(info.filename):
             continue
-        why = _explain_unsafe(info) or _explain_unwanted(info.filename, nested)
+        why = _explain_unsafe(info) or _explain_unwanted(info.filename, is_nested)
         if why:
-            refuse(f"{within / info.filename[:MAX_NAME_CHARACTERS]}", why)
+            refuse(f"{folder / info.filename[:MAX_NAME_CHARACTERS]}", why)
         else:
-            yield info, within / PurePosixPath(info.filename)
+            yield info, folder / PurePosixPath(info.filename)
 
 
 def _is_ignored(name: str) -> bool:
@@ -374,11 +377,11 @@ def _has_one_name(info: zipfile.ZipInfo) -> bool:
         return False
 
 
-def _explain_unwanted(name: str, nested: bool) -> str:
+def _explain_unwanted(name: str, is_nested: bool) -> str:
     """Return why a file is not part of a submission; empty if it may be."""
     path = PurePosixPath(name)
     if path.suffix.lower() == ".zip":
-        return "it is an archive in an archive in an archive." if nested else ""
+        return "it is an archive in an archive in an archive." if is_nested else ""
     if path.name.casefold() in EXCHANGE_FILES:
         return RESERVED_NAME
     if NOTEBOOK_NAME.fullmatch(path.name) or is_accepted_file(Path(path.name)):

@@ -46,20 +46,20 @@ class CanvasPlatform(Platform):
 
     def parse_owner(self, name: PurePosixPath) -> OwnedFile | None:
         """Parse a file's name in an archive."""
-        found = self.NAME.fullmatch(name.parts[0])
-        if found is None:
+        match = self.NAME.fullmatch(name.parts[0])
+        if match is None:
             return None
         # a name with several parts is that of a file in a nested archive
-        file = PurePosixPath(*(name.parts[1:] or (found["file"],)))
-        anonymous = found["anonymous"]
+        file = PurePosixPath(*(name.parts[1:] or (match["file"],)))
+        anonymous = match["anonymous"]
         return OwnedFile(
             self,
-            anonymous or found["name"],
-            "" if anonymous else found["user"],
+            anonymous or match["name"],
+            "" if anonymous else match["user"],
             file,
-            int(found["number"][:18]),
-            late=bool(found["late"] or found["late_anonymous"]),
-            anonymous=bool(anonymous),
+            int(match["number"][:18]),
+            is_late=bool(match["late"] or match["late_anonymous"]),
+            is_anonymous=bool(anonymous),
         )
 
     def name_id_column(self, rules: ClassRules) -> str:
@@ -77,16 +77,16 @@ class CanvasPlatform(Platform):
         text = row["submitted_at"]
         if text in NOT_SUBMITTED:
             return None
-        names = {str(id): name for name, id in rules.platforms.canvas.assignments.items()}
-        of_line = row.get("assignment_id", "")
-        found = names.get(of_line) if of_line else assignment
-        if not found:
+        names_by_id = {str(id): name for name, id in rules.platforms.canvas.assignments.items()}
+        assignment_id = row.get("assignment_id", "")
+        assignment_of_row = names_by_id.get(assignment_id) if assignment_id else assignment
+        if not assignment_of_row:
             raise TimesError(
-                f"it is not known which assignment Canvas's {printable(of_line) or 'line'} is. "
-                f"[canvas.assignments] in grading/class.toml says it"
-                f"{'' if of_line else ', or ASSIGNMENT='}."
+                f"it is not known which assignment Canvas's {printable(assignment_id) or 'line'} "
+                f"is. [canvas.assignments] in grading/class.toml says it"
+                f"{'' if assignment_id else ', or ASSIGNMENT='}."
             )
-        if assignment not in ("", found):
+        if assignment not in ("", assignment_of_row):
             return None
         try:
             time = datetime.fromisoformat(text)
@@ -96,17 +96,17 @@ class CanvasPlatform(Platform):
                 f"{printable(text)!r}."
             ) from None
         is_late = row["late"].casefold() == "true" if row.get("late") else None
-        return Arrival(found, time, row["user_id"], is_late=is_late)
+        return Arrival(assignment_of_row, time, row["user_id"], is_late=is_late)
 
     def find_student(self, arrival: Arrival, owners: Owners, submitted: Collection[str]) -> str:
         """Find the student by number; without a roster, it ends the name of the folder."""
         number, column = arrival.number, owners.rules.platforms.canvas.id
-        found = owners.find_ids_numbered(self, number, arrival.assignment)
+        students = owners.find_ids_numbered(self, number, arrival.assignment)
         if not owners.people:
-            found = {student for student in submitted if student.endswith(f"_{number}")}
-        if len(found) != 1 or not number:
+            students = {student for student in submitted if student.endswith(f"_{number}")}
+        if len(students) != 1 or not number:
             raise TimesError(
                 f"user_id {printable(number)!r} is nobody's {column} or {ANY_PLATFORM_COLUMN} in "
                 f"grading/roster.csv, or that of several people."
             )
-        return found.pop()
+        return students.pop()

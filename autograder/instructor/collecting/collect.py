@@ -141,8 +141,10 @@ def _collect_submissions(course: Course, console: Console, file: Path, assignmen
             files = archive.take(file)
         except (ArchiveError, OSError) as error:
             raise CollectError(f"Nothing was taken. {printable(str(error))}") from None
-        found = sort_files(files, owners, course.notebooks(), assignment, refuse, pattern=pattern)
-        new = [submission for submission in found if not _is_unchanged(course, submission)]
+        submissions = sort_files(
+            files, owners, course.notebooks(), assignment, refuse, pattern=pattern
+        )
+        new = [submission for submission in submissions if not _is_unchanged(course, submission)]
         folders = [_folder(course, submission) for submission in new]
         replaced = {place for place in folders if place.exists()}
         for number, submission in enumerate(list(new)):
@@ -150,21 +152,21 @@ def _collect_submissions(course: Course, console: Console, file: Path, assignmen
             try:
                 _replace_submission(submission, place, Path(folder, str(number)))
             except OSError as error:
-                found.remove(submission)
+                submissions.remove(submission)
                 new.remove(submission)
                 why = f"it could not be put into grading/submitted/ ({error.strerror or error})."
                 if place in replaced:
                     why += " The earlier submission was kept."
                 refuse(f"{submission.student}/{submission.assignment}", why)
-    _add_marks(course, found, new, replaced)
-    _print_submissions(course, console, file, found, new, replaced)
+    _add_marks(course, submissions, new, replaced)
+    _print_submissions(course, console, file, submissions, new, replaced)
     _print_refused(console, refused, archive)
-    return bool(found)
+    return bool(submissions)
 
 
 def _add_marks(
     course: Course,
-    found: Sequence[CollectedSubmission],
+    submissions: Sequence[CollectedSubmission],
     new: Sequence[CollectedSubmission],
     replaced: set[Path],
 ) -> None:
@@ -172,20 +174,20 @@ def _add_marks(
 
     Args:
         course: the course.
-        found: the submissions in the zip file.
+        submissions: the submissions in the zip file.
         new: those that were not there already.
         replaced: the folders in which there was another submission before.
     """
     known = read_collected_times(course.grading)
     marks = {}
-    for submission in found:
-        before = known.get(submission.student, {}).get(submission.assignment, CollectedTime())
+    for submission in submissions:
+        earlier = known.get(submission.student, {}).get(submission.assignment, CollectedTime())
         is_other = submission in new and _folder(course, submission) in replaced
         marks[submission.student, submission.assignment] = CollectedTime(
-            before.time,
-            before.source,
-            submission.late,
-            replaced=before.time is not None and (before.replaced or is_other),
+            earlier.time,
+            earlier.source,
+            submission.is_late,
+            replaced=earlier.time is not None and (earlier.replaced or is_other),
         )
     add_collected_times(course.grading, marks)
 
@@ -218,19 +220,19 @@ def _collect_times(course: Course, console: Console, file: Path, assignment: str
     submissions, known = course.submissions(everybody=True), read_collected_times(course.grading)
     table = TimesTable(file, assignment, owners, rules, submissions, known)
     try:
-        found = table.read(datetime.now(UTC), refused.append)
+        times = table.read(datetime.now(UTC), refused.append)
     except (TimesError, WrittenTableError) as error:
         raise CollectError(f"No times were taken. {error}") from None
-    add_collected_times(course.grading, found)
-    _print(console, f"{file.name}: {with_noun(len(found), 'time')} taken.")
+    add_collected_times(course.grading, times)
+    _print(console, f"{file.name}: {with_noun(len(times), 'time')} taken.")
     written = read_times(course.grading, rules.zone)
-    if kept := sorted(student for student, of in found if (student, of) in written):
+    if kept := sorted(pair[0] for pair in times if pair in written):
         _print(console, f"  grading/{TIMES_FILE} has other times, which count: {', '.join(kept)}")
     for sentence in refused[:MAX_NAMED_FILES]:
         _print(console, f"  {sentence}")
     if len(refused) > MAX_NAMED_FILES:
         _print(console, f"  and {len(refused) - MAX_NAMED_FILES:,} more lines like these.")
-    return bool(found)
+    return bool(times)
 
 
 def _folder(course: Course, submission: CollectedSubmission) -> Path:
@@ -251,22 +253,23 @@ def _print_submissions(
     course: Course,
     console: Console,
     file: Path,
-    found: Sequence[CollectedSubmission],
+    submissions: Sequence[CollectedSubmission],
     new: Sequence[CollectedSubmission],
     replaced: set[Path],
 ) -> None:
     name = printable(file.name)
-    if not found:
+    if not submissions:
         _print(console, f"{name}: no submission was found in it.")
-    for assignment in sorted({submission.assignment for submission in found}):
-        of_assignment = [s for s in found if s.assignment == assignment]
+    for assignment in sorted({submission.assignment for submission in submissions}):
+        of_assignment = [s for s in submissions if s.assignment == assignment]
         taken = [s for s in of_assignment if s in new]
         first = [s for s in taken if _folder(course, s) not in replaced]
         _print(console, f"{name}, {assignment}: {with_noun(len(of_assignment), 'submission')}.")
         _print_students(console, "new", first)
         _print_students(console, "in place of an earlier one", [s for s in taken if s not in first])
         _print_students(console, "there already", [s for s in of_assignment if s not in new])
-        _print_students(console, "late, as the platform says", [s for s in of_assignment if s.late])
+        late = [s for s in of_assignment if s.is_late]
+        _print_students(console, "late, as the platform says", late)
 
 
 def _print_students(
@@ -282,11 +285,11 @@ def _print_refused(console: Console, refused: Sequence[tuple[str, str]], archive
         were = "was" if len(refused) == 1 else "were"
         _print(console, f"{with_noun(len(refused), 'file')} {were} not taken:")
     shown = 0
-    refused_of: Counter[str] = Counter()
+    refused_by_uploader: Counter[str] = Counter()
     for name, why in refused:
         uploader = archive.uploader(PurePosixPath(name))
-        refused_of[uploader] += 1
-        if refused_of[uploader] <= MAX_NAMED_FILES_PER_STUDENT and shown < MAX_NAMED_FILES:
+        refused_by_uploader[uploader] += 1
+        if refused_by_uploader[uploader] <= MAX_NAMED_FILES_PER_STUDENT and shown < MAX_NAMED_FILES:
             shown += 1
             _print(console, f"  {name}: {why}")
     if len(refused) > shown:

@@ -51,11 +51,11 @@ class MoodlePlatform(Platform):
 
     def parse_owner(self, name: PurePosixPath) -> OwnedFile | None:
         """Parse a file's name in an archive."""
-        found = self.NAME.fullmatch(str(name))
-        if found is None:
+        match = self.NAME.fullmatch(str(name))
+        if match is None:
             return None
-        file = PurePosixPath(found["file"])
-        return OwnedFile(self, found["name"].strip(), "", file, participant=found["user"])
+        file = PurePosixPath(match["file"])
+        return OwnedFile(self, match["name"].strip(), "", file, participant=match["user"])
 
     def name_id_column(self, rules: ClassRules) -> str:
         """Return the column that `[moodle]` in `class.toml` names."""
@@ -126,17 +126,17 @@ class MoodlePlatform(Platform):
             named = {*submitted} & {name}
         by_number = owners.find_ids_numbered(self, number, arrival.assignment)
         by_email = {p.id for p in owners.people if email and p.email.casefold() == email.casefold()}
-        certain = [found for found in (by_number, by_email) if found]
-        found = set.intersection(*certain) if certain else named
-        if len(found) != 1:
+        certain = [ids for ids in (by_number, by_email) if ids]
+        students = set.intersection(*certain) if certain else named
+        if len(students) != 1:
             known_by = "number or address" if certain else "name"
             why = f"nobody has this {known_by}"
-            if found:
-                why = f"{len(found)} people have this {known_by}"
+            if students:
+                why = f"{len(students)} people have this {known_by}"
             elif certain:
                 why = "the number and the address are of different people in grading/roster.csv"
             raise TimesError(f"it does not say whose time it is, {shown}: {why}.")
-        (student,) = found
+        (student,) = students
         person = next((p for p in owners.people if p.id == student), Person(student))
         numbers = sorted(self.find_numbers(person, owners.rules, arrival.assignment))
         others = [

@@ -154,8 +154,8 @@ class OwnedFile:
         participant: the student's number in this assignment alone; empty if the name has none.
         file: the file's name, without the platform's prefix.
         order: sorts a student's files of one name by the time of submission.
-        late: whether the platform marks it as late.
-        anonymous: whether the platform gives a name that it made up, for anonymous grading.
+        is_late: whether the platform marks it as late.
+        is_anonymous: whether the platform gives a name that it made up, for anonymous grading.
     """
 
     platform: Platform
@@ -163,9 +163,9 @@ class OwnedFile:
     user: str
     file: PurePosixPath
     order: int = 0
-    late: bool = False
+    is_late: bool = False
     participant: str = ""
-    anonymous: bool = False
+    is_anonymous: bool = False
 
     @property
     def number(self) -> str:
@@ -239,34 +239,34 @@ class Owners:
         shown, number = printable(owned.name), owned.number
         if number:
             shown = f"{shown} ({owned.platform.name}'s number {number})"
-        found = self.find_ids_named(owned.name)
+        named = self.find_ids_named(owned.name)
         numbered = {p.id for p in self.people if self.has_number(p.id, owned, assignment)}
         if len(numbered) > 1:  # the same number in two assignments
-            numbered &= found
+            numbered &= named
         if len(numbered) == 1:
             (student,) = numbered
             is_certain = bool(self._find_certain_numbers(student, owned.platform, assignment))
-            if found and student not in found and not is_certain:
+            if named and student not in named and not is_certain:
                 raise UnknownOwnerError(
                     f"{shown} has the number of {printable(student)} in grading/roster.csv, and "
-                    f"the name of {_join(found)}. "
+                    f"the name of {_join(named)}. "
                     f"{owned.platform.advise_on_unsure_number(assignment)}"
                 )
             return student
         exact = self.by_id.get(compose_name(owned.name))
         if exact is not None and not number:
             return exact.id
-        if owned.anonymous:
+        if owned.is_anonymous:
             return _id_without_roster(owned)
-        if len(found) > 1:
+        if len(named) > 1:
             raise UnknownOwnerError(
                 f"the roster has more than one {shown}. "
                 f"{owned.platform.advise_on_namesakes(self.rules)}"
             )
-        if not found:
+        if not named:
             has_number = ", or has this number" if number else ""
             raise UnknownOwnerError(f"nobody in the roster is called {shown}{has_number}.")
-        (student,) = found
+        (student,) = named
         others = self._find_certain_numbers(student, owned.platform, assignment)
         if number and others and number not in others:
             raise UnknownOwnerError(

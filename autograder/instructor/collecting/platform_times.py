@@ -74,7 +74,7 @@ class TimesTable:
         submitted: dict[str, list[str]] = {}
         for student, assignment in self.submissions:
             submitted.setdefault(assignment, []).append(student)
-        found: list[tuple[int, tuple[str, str], CollectedTime]] = []
+        collected: list[tuple[int, tuple[str, str], CollectedTime]] = []
         for line, row in rows:
             where = f"{printable(self.path.name)}, line {line}"
             try:
@@ -82,8 +82,8 @@ class TimesTable:
                 if arrival is None:
                     continue
                 time = parse_time(arrival.time, self.rules.zone, where)
-                of = arrival.assignment
-                student = platform.find_student(arrival, self.owners, submitted.get(of, ()))
+                assignment = arrival.assignment
+                student = platform.find_student(arrival, self.owners, submitted.get(assignment, ()))
                 if time > now + CLOCK_TOLERANCE:
                     raise TimesError(
                         f"{self.rules.format_time(time)} is in the future. Is the timezone in "
@@ -92,15 +92,17 @@ class TimesTable:
                 source = f"{platform.times_table} {where}"
                 is_late = arrival.is_late
                 if is_late is None:
-                    is_late = self.known.get(student, {}).get(of, CollectedTime()).marked_late
-                found.append((line, (student, of), CollectedTime(time, source, is_late)))
+                    known_times = self.known.get(student, {})
+                    is_late = known_times.get(assignment, CollectedTime()).marked_late
+                collected_time = CollectedTime(time, source, is_late)
+                collected.append((line, (student, assignment), collected_time))
             except (TimesError, ClassError) as error:
                 refuse(str(error) if str(error).startswith(where) else f"{where}: {error}")
-        counts = Counter(pair for _, pair, _ in found)
-        for line, pair, _ in found:
+        counts = Counter(pair for _, pair, _ in collected)
+        for line, pair, _ in collected:
             if counts[pair] > 1:
                 refuse(
                     f"{printable(self.path.name)}, line {line}: {counts[pair]} lines are of "
                     f"{printable(pair[0])} and {pair[1]}, so none of them counts. Each has one."
                 )
-        return {pair: collected for _, pair, collected in found if counts[pair] == 1}
+        return {pair: time for _, pair, time in collected if counts[pair] == 1}

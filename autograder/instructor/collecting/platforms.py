@@ -68,20 +68,20 @@ class NamePattern(Platform):
 
     def parse_owner(self, name: PurePosixPath) -> OwnedFile | None:
         """Parse a file's name in an archive; None if it is not of this form."""
-        found = self.expression.fullmatch(str(name))
-        if found is None:
+        match = self.expression.fullmatch(str(name))
+        if match is None:
             return None
         time = datetime.min
         if self.time_form:
             try:
-                time = datetime.strptime(found["time"], self.time_form)
+                time = datetime.strptime(match["time"], self.time_form)
                 if time.tzinfo is not None:
                     time = time.astimezone(UTC).replace(tzinfo=None)
             except (ValueError, OverflowError):
                 return None
         # not .timestamp(): this machine's zone may be another, and may skip an hour
         seconds = (time - datetime.min) // timedelta(seconds=1)
-        student, file = found["student"].strip(), PurePosixPath(found["file"])
+        student, file = match["student"].strip(), PurePosixPath(match["file"])
         return OwnedFile(self, student, "", file, seconds)
 
 

@@ -24,24 +24,24 @@ class CollectedSubmission:
 
     Attributes:
         files: the extracted files, by the name that each gets in the submission's folder.
-        late: whether the platform marks it as late.
+        is_late: whether the platform marks it as late.
     """
 
     student: str
     assignment: str
-    late: bool = False
+    is_late: bool = False
     files: dict[PurePosixPath, Path] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class _File:
-    found: ExtractedFile
+    extracted: ExtractedFile
     owned: OwnedFile
     assignment: str
 
     @property
     def is_notebook(self) -> bool:
-        return NOTEBOOK_NAME.fullmatch(self.found.name.name) is not None
+        return NOTEBOOK_NAME.fullmatch(self.extracted.name.name) is not None
 
 
 def sort_files(
@@ -66,13 +66,13 @@ def sort_files(
     spellings: dict[str, set[str]] = {}
     named = _without_outer(list(files), owners, {*notebooks.values()}, pattern)
     only = wanted or _find_only_assignment((name for _, name in named), notebooks, pattern)
-    for found, name in named:
+    for extracted, name in named:
         owned = parse_owner(name, pattern)
-        dropped = len(found.name.parts) - len(name.parts)
-        in_folder = owned is None or owned.platform is FOLDERS
-        if found.packed and found.packed <= dropped + in_folder:
+        dropped = len(extracted.name.parts) - len(name.parts)
+        is_in_folder = owned is None or owned.platform is FOLDERS
+        if extracted.packed and extracted.packed <= dropped + is_in_folder:
             refuse(
-                str(found.name),
+                str(extracted.name),
                 "it does not say whose it is: its archive is in no student's folder.",
             )
             continue
@@ -82,16 +82,16 @@ def sort_files(
                 if pattern is None
                 else "it is not named as [collect] in grading/class.toml says."
             )
-            refuse(str(found.name), f"it does not say whose it is: {why}")
+            refuse(str(extracted.name), f"it does not say whose it is: {why}")
             continue
         assigned = find_assignment(owned.file, notebooks)
         assignment = assigned.assignment if assigned else only
         try:
             student = owners.id_of(owned, assignment)
         except UnknownOwnerError as error:
-            refuse(str(found.name), str(error))
+            refuse(str(extracted.name), str(error))
             continue
-        files_of.setdefault(student, []).append(_File(found, owned, assignment))
+        files_of.setdefault(student, []).append(_File(extracted, owned, assignment))
         spellings.setdefault(student.casefold(), set()).add(student)
     submissions = []
     for student, all_files in sorted(files_of.items()):
@@ -99,7 +99,7 @@ def sort_files(
         if len(spellings[student.casefold()]) > 1:  # the same folder, on some systems
             names = ", ".join(sorted(spellings[student.casefold()]))
             for file in own_files:
-                refuse(str(file.found.name), f"{names} differ in capital letters alone.")
+                refuse(str(file.extracted.name), f"{names} differ in capital letters alone.")
             continue
         submissions += _make_submissions(student, own_files, notebooks, wanted, refuse)
     return submissions
@@ -125,7 +125,7 @@ def _without_namesakes(
             taken.append(file)
             continue
         refuse(
-            str(file.found.name),
+            str(file.extracted.name),
             f"{platform.name} has {len(several)} people of this name, with the numbers "
             f"{' and '.join(several)}. {platform.advise_on_namesakes(owners.rules)}",
         )
@@ -137,8 +137,8 @@ def _find_only_assignment(
 ) -> str:
     """Return the assignment of all notebooks in an archive; empty if there are several."""
     owned = (parse_owner(name, pattern) for name in names if NOTEBOOK_NAME.fullmatch(name.name))
-    found = {find_assignment(each.file, notebooks) for each in owned if each is not None}
-    only = {each.assignment for each in found if each is not None}
+    assigned = {find_assignment(each.file, notebooks) for each in owned if each is not None}
+    only = {each.assignment for each in assigned if each is not None}
     return only.pop() if len(only) == 1 else ""
 
 
@@ -150,13 +150,13 @@ def _without_outer(
 ) -> list[tuple[ExtractedFile, PurePosixPath]]:
     """Return files with their names, without a folder around all of them that is no student's."""
     outer = {file.name.parts[0] for file in files}
-    all_in_one = len(outer) == 1 and all(len(file.name.parts) > 2 for file in files)
-    of_one_student = any(
+    is_all_in_one = len(outer) == 1 and all(len(file.name.parts) > 2 for file in files)
+    is_of_one_student = any(
         file.name.parts[1] in assignments or _names_owner(file.name, owners, pattern)
         for file in files
-        if all_in_one
+        if is_all_in_one
     ) or all(file.packed in (1, 2) and _has_no_platform(file.name, pattern) for file in files)
-    dropped = 1 if all_in_one and not of_one_student else 0
+    dropped = 1 if is_all_in_one and not is_of_one_student else 0
     return [(file, PurePosixPath(*file.name.parts[dropped:])) for file in files]
 
 
@@ -184,12 +184,13 @@ def _make_submissions(
             assigned = Assigned(wanted, wanted)
         if assigned is None:
             refuse(
-                str(file.found.name),
+                str(file.extracted.name),
                 "its name is no assignment's. Rename it, or say ASSIGNMENT= where it is the only "
                 "notebook of its student.",
             )
         elif wanted and assigned.assignment != wanted:
-            refuse(str(file.found.name), f"it is of {assigned.assignment}, which is not asked for.")
+            why = f"it is of {assigned.assignment}, which is not asked for."
+            refuse(str(file.extracted.name), why)
         else:
             place = assigned.assignment, assigned.notebook
             candidates.setdefault(place, []).append((file, assigned))
@@ -201,8 +202,8 @@ def _make_submissions(
             submission = submissions.setdefault(
                 assignment, CollectedSubmission(student, assignment)
             )
-            submission.late |= last.owned.late
-            submission.files[PurePosixPath(f"{notebook}.ipynb")] = last.found.path
+            submission.is_late |= last.owned.is_late
+            submission.files[PurePosixPath(f"{notebook}.ipynb")] = last.extracted.path
             if assignment not in folders or notebook == assignment:
                 folders[assignment] = last.owned.file.parent
     other_files = [file for file in files if not file.is_notebook]
@@ -221,7 +222,7 @@ def _choose_last(several: list[tuple[_File, Assigned]], refuse: Refuse) -> _File
         for file, _ in several:
             names = [str(other.owned.file) for other, _ in several if other is not file]
             refuse(
-                str(file.found.name),
+                str(file.extracted.name),
                 f"there is also {printable(', '.join(names))} of the same student, and a copy may "
                 f"be newer or older. Ask which one counts, and leave only that.",
             )
@@ -230,12 +231,12 @@ def _choose_last(several: list[tuple[_File, Assigned]], refuse: Refuse) -> _File
     latest = [f for f, assigned in several if (f.owned.order, assigned.copy_number) == last]
     for file, _ in several:
         if file not in latest:
-            refuse(str(file.found.name), "the same student has handed in a later one.")
+            refuse(str(file.extracted.name), "the same student has handed in a later one.")
     if len(latest) == 1:
         return latest[0]
     for file in latest:
         refuse(
-            str(file.found.name),
+            str(file.extracted.name),
             f"there are {len(latest)} of the same student and assignment, and nothing says which "
             f"is the last. Two students of one name are told apart by a roster.",
         )
@@ -261,31 +262,33 @@ def _add_files(
     added: dict[tuple[str, str], list[tuple[_File, PurePosixPath]]] = {}
     for file in files:
         path = file.owned.file
-        around = {name: folders[name] for name in submissions if folders[name] in path.parents[:-1]}
-        depth = max((len(folder.parts) for folder in around.values()), default=0)
-        nearest = [name for name, folder in around.items() if len(folder.parts) == depth]
+        folders_around = {
+            name: folders[name] for name in submissions if folders[name] in path.parents[:-1]
+        }
+        depth = max((len(folder.parts) for folder in folders_around.values()), default=0)
+        nearest = [name for name, folder in folders_around.items() if len(folder.parts) == depth]
         named = [name for name in path.parts[:-1] if name in submissions]
         chosen = nearest or named[-1:] or list(submissions)
         if len(chosen) != 1:
-            refuse(str(file.found.name), "it does not say which notebook it belongs to.")
+            refuse(str(file.extracted.name), "it does not say which notebook it belongs to.")
             continue
         (assignment,) = chosen
         if path.is_relative_to(folders[assignment]):
             path = path.relative_to(folders[assignment])
         if path.name.startswith(".") or path.name.casefold() in EXCHANGE_FILES:
-            refuse(str(file.found.name), RESERVED_NAME)
+            refuse(str(file.extracted.name), RESERVED_NAME)
         elif not is_accepted_file(Path(path)):
-            refuse(str(file.found.name), "the name of its folder has a dot in it.")
+            refuse(str(file.extracted.name), "the name of its folder has a dot in it.")
         else:  # some systems do not tell upper case from lower case
             added.setdefault((assignment, str(path).casefold()), []).append((file, path))
     for (assignment, _), alike in added.items():
         if len(alike) == 1:
             file, path = alike[0]
-            submissions[assignment].files[path] = file.found.path
+            submissions[assignment].files[path] = file.extracted.path
             continue
         for file, path in alike:
             refuse(
-                str(file.found.name),
+                str(file.extracted.name),
                 f"{len(alike)} files of the same student would be called {printable(str(path))}, "
                 f"so none of them is taken. Rename them.",
             )
