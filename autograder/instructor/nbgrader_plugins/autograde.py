@@ -166,11 +166,11 @@ class LockedAutograde(Autograde):
             NbGraderException: a submission could not be graded; or none could, because calibration
                 failed, there is no sandbox, or one of the class's files has a mistake.
         """
-        found = list(self._find_submissions())
+        submissions = list(self._find_submissions())
         try:
             Sandbox(config=self.config).check()
             Times(self.course, self.believe_timestamps)  # raises if the class's files have mistakes
-            for assignment in sorted({assignment for _, assignment, _ in found}):
+            for assignment in sorted({assignment for _, assignment, _ in submissions}):
                 self.log.info("Calibrating %s, unless that was done before", assignment)
                 if passing := calibrate(self.config, assignment):
                     self.log.warning(passing)
@@ -179,7 +179,7 @@ class LockedAutograde(Autograde):
             raise NbGraderException(str(error)) from None
         self.facts_and_bases: dict[str, tuple[AssignmentFacts, Basis]] = {}
         failed = []
-        for student, assignment, names in found:
+        for student, assignment, names in submissions:
             try:
                 self._grade(student, assignment, names)
             except GradebookError:

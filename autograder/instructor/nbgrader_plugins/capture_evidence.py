@@ -153,11 +153,11 @@ class CaptureEvidence(NbGraderPreprocessor):
         """
         deaths, shortages = list[KernelDeath](), Counter[str]()
         for _ in range(MAX_RUNS):
-            before = read_shortages()
+            shortages_before = read_shortages()
             died = self._run(nb, resources)
             if died is not None and died.reason:
                 return died
-            shortage = read_shortages() - before
+            shortage = read_shortages() - shortages_before
             shortages += shortage
             if not shortage and died is None:
                 return None
@@ -316,9 +316,9 @@ def _find_plans(nb: Any, seed: int) -> list[evidence.Plan]:
 
 def find_evidence(cell: Any) -> list[dict[str, Any]]:
     """Return the evidence in a cell's outputs: untrusted plain data."""
-    found = [
+    contents = [
         output.data[evidence.MIME_TYPE]
         for output in cell.get("outputs", [])
         if output.output_type == "display_data" and evidence.MIME_TYPE in output.get("data", {})
     ]
-    return [item for item in found if isinstance(item, dict)]
+    return [item for item in contents if isinstance(item, dict)]

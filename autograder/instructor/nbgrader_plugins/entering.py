@@ -121,10 +121,10 @@ def move_into_place(graded: Path) -> None:
     Raises:
         OSError: it cannot be replaced; the folder is as it was.
     """
-    before = graded.with_name(f".{graded.name}.before")
-    shutil.rmtree(before, ignore_errors=True)
-    swap_folder(graded, name_staging_folder(graded), before)
-    shutil.rmtree(before, ignore_errors=True)
+    old_folder = graded.with_name(f".{graded.name}.before")
+    shutil.rmtree(old_folder, ignore_errors=True)
+    swap_folder(graded, name_staging_folder(graded), old_folder)
+    shutil.rmtree(old_folder, ignore_errors=True)
 
 
 KEEPS_GRADE: Final = frozenset({"submission", "cells", "points"})
@@ -152,13 +152,13 @@ def enter(
     """
     student, assignment = submission.student, submission.assignment
     records, folder = Records(course.records), course.autograded / student / assignment
-    before, record = records.get(student, assignment), outcome.record
-    is_same_submission = _is_same_submission(before, record)
+    old_record, record = records.get(student, assignment), outcome.record
+    is_same_submission = _is_same_submission(old_record, record)
     records.mark(student, assignment)  # if this is killed from here on, the submission is regraded
     if submission.is_partial:
-        earlier = before.notebooks if before is not None else {}
+        earlier = old_record.notebooks if old_record is not None else {}
         # the next make grade grades the notebooks that were not chosen
-        is_complete = before is None and record.notebooks.keys() >= facts.time_limits.keys()
+        is_complete = old_record is None and record.notebooks.keys() >= facts.time_limits.keys()
         record = replace(
             record,
             notebooks={**earlier, **record.notebooks},
@@ -166,26 +166,30 @@ def enter(
         )
     with replace_folder(folder, keep_files=submission.is_partial) as staged:
         _write_files(staged, submission, facts, outcome.notebooks)
-        unchanged = is_same_submission and _has_same_files(folder, staged, facts.files)
+        is_unchanged = is_same_submission and _has_same_files(folder, staged, facts.files)
         cells = {
-            name: (_read_cells(folder, name) if unchanged else {}, _read_cells(staged, name))
+            name: (_read_cells(folder, name) if is_unchanged else {}, _read_cells(staged, name))
             for name in outcome.notebooks
         }
         with transaction(course) as gradebook:
             comments = enter_scores(
                 gradebook, times, student, assignment, record, cells, not is_same_submission
             )
-    if before is None:  # it is not known what was handed in before
+    if old_record is None:  # it is not known what was handed in before
         comments = {}
     elif is_same_submission:
-        comments = {name: found.old_comments for name, found in before.notebooks.items()}
+        comments = {
+            name: notebook_record.old_comments
+            for name, notebook_record in old_record.notebooks.items()
+        }
     notebooks = {
         name: replace(record.notebooks[name], old_comments=comments.get(name, {}))
         for name in outcome.notebooks
     }
     record = replace(record, notebooks={**record.notebooks, **notebooks})
-    since = before.since if is_same_submission and before is not None else None
-    records.write(student, assignment, replace(record, since=since or datetime.now(UTC)))
+    first_graded = old_record.since if is_same_submission and old_record is not None else None
+    record = replace(record, since=first_graded or datetime.now(UTC))
+    records.write(student, assignment, record)
 
 
 def enter_failure(
@@ -203,24 +207,30 @@ def enter_failure(
         outcome: the failure.
         basis: the basis that a grade would have had; None if it is not known.
     """
-    records, found = Records(course.records), outcome.record
-    before, is_broken = records.get(student, assignment), found.state is State.BROKEN
+    records, failure = Records(course.records), outcome.record
+    old_record, is_broken = records.get(student, assignment), failure.state is State.BROKEN
     tried = basis if outcome.is_final and not is_broken else None
-    old = before.basis if before is not None else None
-    is_valid = old is not None and basis is not None and not old.changed(basis) & KEEPS_GRADE
-    if before is not None and is_valid and not is_broken:
-        kept = replace(before, is_due_again=True, failed_basis=tried, why=found.why)
+    old_basis = old_record.basis if old_record is not None else None
+    is_valid = (
+        old_basis is not None and basis is not None and not old_basis.changed(basis) & KEEPS_GRADE
+    )
+    if old_record is not None and is_valid and not is_broken:
+        kept = replace(old_record, is_due_again=True, failed_basis=tried, why=failure.why)
         records.write(student, assignment, kept)
         return
-    records.write(
-        student, assignment, Record(found.state, found.why, failed_basis=tried, is_due_again=True)
-    )
+    record = Record(failure.state, failure.why, failed_basis=tried, is_due_again=True)
+    records.write(student, assignment, record)
     if is_broken or tried is not None:
         withdraw_scores(course, student, assignment)
 
 
 def reenter_record(
-    gradebook: Gradebook, times: Times, student: str, assignment: str, record: Record, ask: bool
+    gradebook: Gradebook,
+    times: Times,
+    student: str,
+    assignment: str,
+    record: Record,
+    is_other_submission: bool,
 ) -> None:
     """Enter the scores of an existing record, for rebuilding a gradebook; the caller commits.
 
@@ -230,11 +240,12 @@ def reenter_record(
         student: the student's name.
         assignment: the assignment's name.
         record: the record of a grade.
-        ask: whether manual scores may belong to another submission, so that they need a check.
+        is_other_submission: whether manual scores may belong to another submission, so that they
+            need a check.
     """
     folder = times.course.autograded / student / assignment
     cells = {name: (seen := _read_cells(folder, name), seen) for name in record.notebooks}
-    enter_scores(gradebook, times, student, assignment, record, cells, ask)
+    enter_scores(gradebook, times, student, assignment, record, cells, is_other_submission)
 
 
 @contextmanager
@@ -257,7 +268,7 @@ def enter_scores(
     assignment: str,
     record: Record,
     cells: Mapping[str, tuple[Mapping[str, SeenCell], Mapping[str, SeenCell]]],
-    ask_again: bool,
+    is_other_submission: bool,
 ) -> dict[str, dict[str, str]]:
     """Enter the scores of a record into the gradebook; the caller commits.
 
@@ -271,7 +282,8 @@ def enter_scores(
         assignment: the assignment's name.
         record: the record of the grade.
         cells: for each notebook its cells before this grading, and its cells now.
-        ask_again: whether this is another submission than the one that was checked manually.
+        is_other_submission: whether this is another submission than the one that was checked
+            manually.
 
     Returns:
         The comments that somebody has written, by notebook and cell.
@@ -281,30 +293,34 @@ def enter_scores(
     submission: Any = gradebook.update_or_create_submission(assignment, student)
     times.enter_times(submission)
     for book in submission.notebooks:
-        found = record.notebooks.get(book.name, GradedNotebook())
-        before, now = cells.get(book.name, ({}, {}))
-        has_same_source = has_same_sources(before, now)
+        notebook_record = record.notebooks.get(book.name, GradedNotebook())
+        old_cells, new_cells = cells.get(book.name, ({}, {}))
+        has_same_source = has_same_sources(old_cells, new_cells)
         commented = {c.name: c.manual_comment for c in book.comments if c.manual_comment}
         written[book.name] = commented
         for grade in book.grades:
             is_task = isinstance(grade.cell, TaskCell)
-            score = None if is_task else found.scores.get(grade.name, 0.0)
+            score = None if is_task else notebook_record.scores.get(grade.name, 0.0)
             has_manual_score = grade.manual_score is not None
             is_checked = (
                 has_manual_score and not grade.needs_manual_grade and grade.auto_score == score
             )
             is_same = (
                 has_same_source
-                and grade.name in before
-                and before[grade.name] == now.get(grade.name)
+                and grade.name in old_cells
+                and old_cells[grade.name] == new_cells.get(grade.name)
             )
             grade.auto_score = score
             needs_score = has_manual_score or score is None
             grade.needs_manual_grade = needs_score and not (is_checked and is_same)
-            if ask_again and (has_manual_score or grade.extra_credit or grade.name in commented):
+            if is_other_submission and (
+                has_manual_score or grade.extra_credit or grade.name in commented
+            ):
                 grade.needs_manual_grade = True
         for comment in book.comments:
-            comment.auto_comment = NO_RESPONSE if comment.name in found.unanswered else None
+            comment.auto_comment = (
+                NO_RESPONSE if comment.name in notebook_record.unanswered else None
+            )
     gradebook.db.flush()
     assign_penalties(submission, times)
     return written
@@ -326,13 +342,13 @@ def withdraw_scores(course: Course, student: str, assignment: str) -> None:
             grade.auto_score, grade.needs_manual_grade = None, True
 
 
-def _is_same_submission(before: Record | None, now: Record) -> bool:
+def _is_same_submission(old: Record | None, new: Record) -> bool:
     """Check whether both records are of the same submission."""
     return (
-        before is not None
-        and before.basis is not None
-        and now.basis is not None
-        and before.basis.submission == now.basis.submission
+        old is not None
+        and old.basis is not None
+        and new.basis is not None
+        and old.basis.submission == new.basis.submission
     )
 
 
@@ -349,9 +365,11 @@ def _write_files(
         write_atomically(folder / f"{name}.ipynb", text.encode())
 
 
-def _has_same_files(before: Path, now: Path, names: Mapping[str, bytes]) -> bool:
+def _has_same_files(old_folder: Path, new_folder: Path, names: Mapping[str, bytes]) -> bool:
     """Check whether the course's own files beside a graded notebook are unchanged."""
-    return all(_read_contents(before / name) == _read_contents(now / name) for name in names)
+    return all(
+        _read_contents(old_folder / name) == _read_contents(new_folder / name) for name in names
+    )
 
 
 def _read_contents(file: Path) -> bytes | None:
@@ -381,37 +399,41 @@ def enter_regraded(
         Whether the grade or a graded notebook has changed.
     """
     folder, records = course.autograded / student / assignment, Records(course.records)
-    graded: dict[str, tuple[str, Any]] = {}
+    texts: dict[str, tuple[str, Any]] = {}
     cells: dict[str, tuple[Mapping[str, SeenCell], Mapping[str, SeenCell]]] = {}
-    for name, found in record.notebooks.items():
+    for name, notebook_record in record.notebooks.items():
         path = folder / f"{name}.ipynb"
-        before = path.read_text(encoding="utf-8")
-        notebook = nbformat.reads(before, 4)
-        seen = index_cells(notebook)
-        scores = _write_verdicts(notebook, found, points)
-        now = index_cells(notebook)
+        old_text = path.read_text(encoding="utf-8")
+        notebook = nbformat.reads(old_text, 4)
+        old_cells = index_cells(notebook)
+        scores = _write_verdicts(notebook, notebook_record, points)
+        new_cells = index_cells(notebook)
         # a reworded verdict needs no manual check, so outputs are not compared
-        cells[name] = _without_outputs(seen), _without_outputs(now)
-        record = _replace_scores(record, name, {**found.scores, **scores})
-        graded[name] = before, nbformat.writes(notebook)
-    old = records.get(student, assignment)
-    is_new = old is None or any(before.rstrip() != now.rstrip() for before, now in graded.values())
-    is_new |= old is not None and _scores_by_notebook(old) != _scores_by_notebook(record)
+        cells[name] = _without_outputs(old_cells), _without_outputs(new_cells)
+        record = _replace_scores(record, name, {**notebook_record.scores, **scores})
+        texts[name] = old_text, nbformat.writes(notebook)
+    old_record = records.get(student, assignment)
+    is_new = old_record is None or any(
+        old_text.rstrip() != new_text.rstrip() for old_text, new_text in texts.values()
+    )
+    is_new |= old_record is not None and (
+        _scores_by_notebook(old_record) != _scores_by_notebook(record)
+    )
     records.mark(student, assignment)
     with transaction(course) as gradebook:
         enter_scores(gradebook, load_times(course), student, assignment, record, cells, False)
-    for name, (before, now) in graded.items():
-        if before.rstrip() != now.rstrip():
-            write_atomically(folder / f"{name}.ipynb", now.encode())
+    for name, (old_text, new_text) in texts.items():
+        if old_text.rstrip() != new_text.rstrip():
+            write_atomically(folder / f"{name}.ipynb", new_text.encode())
     records.write(student, assignment, replace(record, is_due_again=False))
     return is_new
 
 
 def _write_verdicts(
-    notebook: Any, found: GradedNotebook, points: Mapping[str, float]
+    notebook: Any, notebook_record: GradedNotebook, points: Mapping[str, float]
 ) -> dict[str, float]:
     """Write verdicts and points into a graded notebook's cells, and return the new scores."""
-    verdicts, scores = found.verdicts_by_exercise(), dict[str, float]()
+    verdicts, scores = notebook_record.verdicts_by_exercise(), dict[str, float]()
     for cell in notebook.cells:
         metadata = cell.metadata.get("nbgrader", {})
         name = metadata.get("grade_id")
@@ -430,9 +452,9 @@ def _without_outputs(cells: Mapping[str, SeenCell]) -> dict[str, SeenCell]:
 
 
 def _replace_scores(record: Record, name: str, scores: dict[str, float | None]) -> Record:
-    found = replace(record.notebooks[name], scores=scores)
-    return replace(record, notebooks={**record.notebooks, name: found})
+    notebook_record = replace(record.notebooks[name], scores=scores)
+    return replace(record, notebooks={**record.notebooks, name: notebook_record})
 
 
 def _scores_by_notebook(record: Record) -> dict[str, dict[str, float | None]]:
-    return {name: found.scores for name, found in record.notebooks.items()}
+    return {name: notebook_record.scores for name, notebook_record in record.notebooks.items()}

@@ -89,9 +89,11 @@ class SelfContainedFeedback(GenerateFeedback):
             Path(self._format_dest(names["assignment"], names["student"])),
         )
         record = Records(self.course.records).get(names["student"], names["assignment"])
-        found = record.notebooks.get(names["notebook"]) if record is not None else None
+        notebook_record = record.notebooks.get(names["notebook"]) if record is not None else None
         with Gradebook(self.coursedir.db_url, self.coursedir.course_id) as gradebook:
-            contents = _read_contents(gradebook, path, names, self.rules, found or GradedNotebook())
+            contents = _read_contents(
+                gradebook, path, names, self.rules, notebook_record or GradedNotebook()
+            )
         renew = functools.partial(make_page_in_process, contents)
         is_new = write_page(folder / f"{path.stem}.html", renew)
         self.log.info("%s %s", "Wrote" if is_new else "Nothing is new in", folder / path.stem)
@@ -102,7 +104,7 @@ IS_OLD: Final = "*(on what was handed in before)* "
 
 
 def _read_contents(
-    gradebook: Any, path: Path, names: Any, rules: ClassRules, found: GradedNotebook
+    gradebook: Any, path: Path, names: Any, rules: ClassRules, notebook_record: GradedNotebook
 ) -> PageContents:
     """Read everything that is on the page of a graded notebook."""
     # read first, so that a change made meanwhile is noticed the next time
@@ -114,7 +116,7 @@ def _read_contents(
 
     def is_old_comment(comment: Any) -> bool:
         text = comment.manual_comment
-        return bool(text) and found.old_comments.get(comment.name) == text
+        return bool(text) and notebook_record.old_comments.get(comment.name) == text
 
     book = gradebook.find_submission_notebook(
         names["notebook"], names["assignment"], names["student"]
@@ -135,7 +137,7 @@ def _read_contents(
         " ".join(filter(None, (student.first_name, student.last_name))),
         handed_in,
         book.late_submission_penalty or 0.0,
-        (*found.notes, *rules.describe_counting(student_id, assignment)),
+        (*notebook_record.notes, *rules.describe_counting(student_id, assignment)),
         book.score,
         book.max_score,
         due,
@@ -145,7 +147,7 @@ def _read_contents(
         _add_up(submission) if len(submission.notebooks) > 1 else None,
     )
     cells = [cell for cell in graded.cells if not is_note(cell)]
-    return PageContents(details, cells, marks, comments, found.verdicts_by_exercise())
+    return PageContents(details, cells, marks, comments, notebook_record.verdicts_by_exercise())
 
 
 def _add_up(submission: Any) -> AssignmentTotals:
@@ -252,7 +254,7 @@ def _read_secret(folder: Path, submitted: Path) -> str:
 
     Files that are not beside the pages yet are copied from the submission.
     """
-    found = {}
+    texts = {}
     for name in EXCHANGE_FILES:
         text = _read_small_file(folder / name)
         if not text:
@@ -261,8 +263,8 @@ def _read_secret(folder: Path, submitted: Path) -> str:
                 return ""
             (folder / name).unlink(missing_ok=True)
             (folder / name).write_text(text, encoding="utf-8")
-        found[name] = text
-    return found[SECRET_FILE]
+        texts[name] = text
+    return texts[SECRET_FILE]
 
 
 def _read_small_file(path: Path) -> str:

@@ -76,10 +76,10 @@ class JudgeEvidence(NbGraderPreprocessor):
         too_large = [nb.cells[index] for index in capture["too_large"]]
         fresh = resources["nbgrader"]["seeds"].judge
         cases = [
-            Case(exercise.id, found, capture["seed"], fresh)
+            Case(exercise.id, captured, capture["seed"], fresh)
             for exercise, cell in graded.values()
-            for found in [_find_evidence_for(exercise, cell, nb)]
-            if found is not None
+            for captured in [_find_evidence_for(exercise, cell, nb)]
+            if captured is not None
         ]
         cases = self._observe(cases)
         compiled = find_compiled(self.config, resources["nbgrader"]["assignment"])
@@ -98,8 +98,8 @@ class JudgeEvidence(NbGraderPreprocessor):
         for cell in nb.cells:
             _remove_evidence(cell)
         if capture["died"] is not None:
-            above = sum(map(is_note, nb.cells[:1]))
-            _fail_tests_not_run(nb.cells[max(capture["died"].cell, 0) + above :])
+            notes_above = sum(map(is_note, nb.cells[:1]))
+            _fail_tests_not_run(nb.cells[max(capture["died"].cell, 0) + notes_above :])
         encoded = [case for case in map(encode_case, cases) if case is not None]
         capture["evidence"] = b"[" + b",".join(encoded) + b"]"
         capture["verdicts"] = verdicts
@@ -125,8 +125,8 @@ class JudgeEvidence(NbGraderPreprocessor):
         except NotObservedError as error:
             raise NotGradedError(cases[wanted[0]].exercise, error) from error
         cases = list(cases)
-        for i, found in zip(wanted, observed, strict=True):
-            cases[i] = replace(cases[i], evidence=found)
+        for i, observation in zip(wanted, observed, strict=True):
+            cases[i] = replace(cases[i], evidence=observation)
         return cases
 
     def _points(self, names: Any) -> dict[str, float]:
@@ -138,9 +138,9 @@ class JudgeEvidence(NbGraderPreprocessor):
 def _find_evidence_for(exercise: Exercise, cell: Any, nb: Any) -> Any:
     """Return the last evidence for an exercise: from its own check cell, or else from any cell."""
     for cells in ([cell], nb.cells):
-        found = [e for c in cells for e in find_evidence(c) if e.get("exercise") == exercise.id]
-        if found:
-            return found[-1]
+        captured = [e for c in cells for e in find_evidence(c) if e.get("exercise") == exercise.id]
+        if captured:
+            return captured[-1]
     return None
 
 

@@ -82,7 +82,7 @@ class Times:
 
     Args:
         course: the course.
-        believed: whether to trust the `timestamp.txt` beside a submission as well.
+        believe_timestamps: whether to trust the `timestamp.txt` beside a submission as well.
 
     Attributes:
         rules: the rules in the class's file.
@@ -93,8 +93,8 @@ class Times:
         ClassError: one of the class's two files has a mistake.
     """
 
-    def __init__(self, course: Course, believed: bool) -> None:
-        self.course, self.believed = course, believed
+    def __init__(self, course: Course, believe_timestamps: bool) -> None:
+        self.course, self.believe_timestamps = course, believe_timestamps
         self.rules = read_class_file(course.grading, course.assignments())
         self.written = read_times(course.grading, self.rules.zone)
         self.collected = read_collected_times(course.grading)
@@ -111,7 +111,7 @@ class Times:
         if collected.time is not None:
             return as_naive_utc(collected.time), collected.source
         folder = self.course.submitted / student / assignment
-        time = read_timestamp(folder) if self.believed else None
+        time = read_timestamp(folder) if self.believe_timestamps else None
         return time, "timestamp.txt" if time is not None else ""
 
     def by_platform(self, student: str, assignment: str) -> CollectedTime:
@@ -158,18 +158,18 @@ def _get_submitted_timestamp(self: Any, assignment_id: str, student_id: str) -> 
     If the two differ, Formgrader shows the submission as not graded.
     """
     course = Course(Path(self.coursedir.root))
-    believed = self.config.LockedAutograde.get("believe_timestamps", False)
+    believe_timestamps = self.config.LockedAutograde.get("believe_timestamps", False)
     try:
-        return _cached_times(course.root, believed, modification_times(course.grading)).handed_in(
-            student_id, assignment_id
-        )
+        return _cached_times(
+            course.root, believe_timestamps, modification_times(course.grading)
+        ).handed_in(student_id, assignment_id)
     except ClassError:  # the commands report the mistake
         return None
 
 
 @functools.lru_cache(maxsize=1)  # Formgrader asks once for each student
-def _cached_times(root: Path, believed: bool, _: object) -> Times:
-    return Times(Course(root), believed)
+def _cached_times(root: Path, believe_timestamps: bool, _: object) -> Times:
+    return Times(Course(root), believe_timestamps)
 
 
 def install_submission_times() -> None:

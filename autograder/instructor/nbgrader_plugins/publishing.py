@@ -53,8 +53,8 @@ class CompleteStubs(NbGraderPreprocessor):
     def preprocess_cell(self, cell: Any, resources: Any, index: int) -> tuple[Any, Any]:
         """Add the statement below each comment in such a function."""
         if cell.cell_type == "code" and is_solution(cell):
-            above = LAST_COMMENT.sub("", cell.source)
-            cell.source = above if "..." in above else cell.source
+            source_above = LAST_COMMENT.sub("", cell.source)
+            cell.source = source_above if "..." in source_above else cell.source
             completed = STUB.sub(partial(_complete, cell.source), cell.source)
             if _is_python(completed):
                 cell.source = completed
@@ -63,8 +63,8 @@ class CompleteStubs(NbGraderPreprocessor):
 
 def _complete(source: str, comment: re.Match[str]) -> str:
     """Return a comment in an answer's source, with a statement below it if nothing is above it."""
-    above = source[: comment.start()].rstrip()
-    if _is_python(source) and above.count("\n") + 1 not in _docstring_ends(source):
+    source_above = source[: comment.start()].rstrip()
+    if _is_python(source) and source_above.count("\n") + 1 not in _docstring_ends(source):
         return comment[0]
     return f"{comment[0]}\n{comment['indent']}raise NotImplementedError()"
 
@@ -158,14 +158,14 @@ class ExpandTests(InstantiateTests):
         """Load `autotests.yml` from the assignment's folder, or else from the course's."""
         name: str = self.autotest_filename
         folders = (resources["metadata"]["path"], self.config.CourseDirectory.get("root", "."))
-        found = [path for folder in folders if (path := Path(folder, name)).is_file()]
-        if not found:
+        template_files = [path for folder in folders if (path := Path(folder, name)).is_file()]
+        if not template_files:
             raise RefusedReleaseError(
                 f"It has {self.autotest_delimiter} directives, and there is no {name} with their "
                 f"templates, neither beside the notebook nor in the course's folder. nbgrader's "
                 f"documentation has one to start from."
             )
-        self.autotest_filename = str(found[0].resolve())
+        self.autotest_filename = str(template_files[0].resolve())
         try:
             super()._load_test_template_file(resources)
         finally:
