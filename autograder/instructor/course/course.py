@@ -83,13 +83,13 @@ def _misplaced_of_student(
             f"{shlex.quote(shown)}, then make grade."
         )
         return
-    inside = sorted(each for each in student.iterdir() if not _is_hidden(each))
+    paths = sorted(each for each in student.iterdir() if not _is_hidden(each))
     yield from _describe_misplaced(
-        [printable(file.name) for file in inside if not isdir(file)],
+        [printable(file.name) for file in paths if not isdir(file)],
         f"directly in {shown}/",
         f"A notebook belongs in {SUBMISSION_PATH}",
     )
-    folders = [folder.name for folder in inside if isdir(folder)]
+    folders = [folder.name for folder in paths if isdir(folder)]
     folders = [folder for folder in folders if folder not in known]
     if folders and student.name in known:
         yield (
@@ -100,8 +100,8 @@ def _misplaced_of_student(
         )
         return
     for folder in folders:
-        near = get_close_matches(folder, assignments, 1)
-        meant = f"Is {near[0]} meant? " if near else ""
+        similar = get_close_matches(folder, assignments, 1)
+        meant = f"Is {similar[0]} meant? " if similar else ""
         yield (
             f"{shown}/{printable(folder)} was skipped: there is no assignment of that name. "
             f"{meant}There are {', '.join(assignments)}."
@@ -172,12 +172,12 @@ class Course:
     def api(self) -> Any:
         """The API of nbgrader with this checkout's configuration, as Formgrader uses it."""
         config = PyFileConfigLoader("nbgrader_config.py", path=str(self.root)).load_config()
-        before = logging.root.manager.disable
+        old_level = logging.root.manager.disable
         logging.disable()  # it warns that there is no exchange
         try:
             return NbGraderAPI(CourseDirectory(config=config), config=config)
         finally:
-            logging.disable(before)
+            logging.disable(old_level)
 
     def assignments(self) -> list[str]:
         """Return the names of all assignments, in order."""
@@ -191,11 +191,15 @@ class Course:
         assignments have is left out, unless it is the name of one.
         """
         first = {name: name for name in self.assignments()}
-        others: dict[str, list[str]] = {}
+        assignments_by_name: dict[str, list[str]] = {}
         for assignment in first:
             for path in sorted((self.solutions / assignment).glob("[!.]*.ipynb")):
-                others.setdefault(path.stem, []).append(assignment)
-        return {name: of[0] for name, of in others.items() if len(of) == 1} | first
+                assignments_by_name.setdefault(path.stem, []).append(assignment)
+        return {
+            name: assignments[0]
+            for name, assignments in assignments_by_name.items()
+            if len(assignments) == 1
+        } | first
 
     def has_submitted_files(self) -> bool:
         """Check whether there is anything in the folder with submissions, except hidden files.
@@ -231,7 +235,7 @@ class Course:
         problem = find_unsafe_file(folder)
         if problem or path.is_file():
             return problem
-        names = [name for name, of in self.notebooks().items() if of == assignment]
+        names = [name for name, other in self.notebooks().items() if other == assignment]
         return explain_missing_notebook(path, names)
 
     def find_closed_students(self) -> list[str]:
@@ -345,20 +349,20 @@ class Course:
             graded = graded_in(assignment)
             submission = self.submitted / student / assignment
             if exists(submission / f"{assignment}.ipynb"):
-                here = {path.name for path in submission.glob("[!.]*.ipynb")}
-                for name in sorted(here - graded):
+                submitted = {path.name for path in submission.glob("[!.]*.ipynb")}
+                for name in sorted(submitted - graded):
                     meant = _without_copy_number(name)
-                    if meant in graded - here:
+                    if meant in graded - submitted:
                         renamed.append(f"{name} of {student} (to {meant})")
                         continue
-                    beside = meant if meant in graded else f"{assignment}.ipynb"
-                    copies.setdefault(beside, []).append(f"{name} of {student}")
+                    original = meant if meant in graded else f"{assignment}.ipynb"
+                    copies.setdefault(original, []).append(f"{name} of {student}")
         if renamed:
             yield f"These notebooks are not graded until they are renamed: {', '.join(renamed)}."
-        for beside, names in copies.items():
+        for original, names in copies.items():
             yield (
-                f"Beside {beside} there {_list_with_verb(names)}. What is graded is {beside}, and "
-                f"a copy may be newer: ask which one counts, and leave only that."
+                f"Beside {original} there {_list_with_verb(names)}. What is graded is {original}, "
+                f"and a copy may be newer: ask which one counts, and leave only that."
             )
 
     def _list_graded_notebooks(self, assignment: str) -> set[str]:
@@ -447,13 +451,13 @@ def share_folder(folder: Path, gradebook: Path) -> Iterator[None]:
     Only a file's owner can change its permissions. Where another member of the group is the owner,
     they were changed when that member graded.
     """
-    before = os.umask(0o002)
+    old_umask = os.umask(0o002)
     try:
         _let_group_write(folder, gradebook)
         yield
     finally:
         _let_group_write(folder, gradebook)  # SQLite lets only the owner write a new file
-        os.umask(before)
+        os.umask(old_umask)
 
 
 def _let_group_write(folder: Path, gradebook: Path) -> None:

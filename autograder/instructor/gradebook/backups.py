@@ -196,16 +196,16 @@ def find_damage(path: Path) -> str:
         return "is damaged: it is a folder"
     if not path.stat().st_size:
         return "is empty"
-    wanted = {table.name for table in Base.metadata.sorted_tables}
+    known_tables = {table.name for table in Base.metadata.sorted_tables}
     try:
         with explain_errors(path), closing(connect(path)) as book:
             (sound,) = book.execute("PRAGMA integrity_check").fetchone()
-            found = {name for (name,) in book.execute("SELECT name FROM sqlite_master")}
+            tables = {name for (name,) in book.execute("SELECT name FROM sqlite_master")}
     except DamagedError as error:
         return f"is damaged: {error.__cause__}"
     if sound != "ok":
         return "is damaged"
-    return "has not all of nbgrader's tables" if wanted - found else ""
+    return "has not all of nbgrader's tables" if known_tables - tables else ""
 
 
 @contextmanager

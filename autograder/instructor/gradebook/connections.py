@@ -168,16 +168,16 @@ class PatientConnection(sqlite3.Connection):
         Raises:
             sqlite3.OperationalError: the lock is still held after the time limit.
         """
-        until = 0.0
+        deadline = 0.0
         while True:
             try:
                 return call()
             except sqlite3.OperationalError as error:
-                if _code(error) not in LOCK_CODES or (until and monotonic() > until):
+                if _code(error) not in LOCK_CODES or (deadline and monotonic() > deadline):
                     raise
-            if not until:
+            if not deadline:
                 seconds = FORMGRADER_LOCK_SECONDS if _is_in_server() else LOCK_SECONDS
-                until = monotonic() + seconds
+                deadline = monotonic() + seconds
                 print(
                     f"{self.file} is locked by another program. Waiting for up to "
                     f"{seconds:g} seconds until it is free; Ctrl-C stops.",

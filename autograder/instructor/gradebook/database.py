@@ -60,10 +60,10 @@ def parse_address(written: str) -> str:
         password = url.password if from_query is None else from_query
         if password is not None:
             os.environ["PGPASSWORD"] = str(password)
-        if found := sorted(SECRET_OPTIONS & {*query}):
+        if secrets := sorted(SECRET_OPTIONS & {*query}):
             raise GradebookError(
-                f"DB= has {found[0]} in it, which would be shown with the address. Write it into a "
-                f"file of services instead (~/.pg_service.conf), and name the service in DB=: "
+                f"DB= has {secrets[0]} in it, which would be shown with the address. Write it into "
+                f"a file of services instead (~/.pg_service.conf), and name the service in DB=: "
                 f"postgresql:///?service=grades."
             )
         # an empty host means the socket on this machine

@@ -61,7 +61,7 @@ class CellResult:
         name: the name, with the state in words.
         score: the score that counts.
         points: the most that the cell is worth.
-        by_hand: whether an instructor's score replaces the judge's.
+        is_graded_by_hand: whether an instructor's score replaces the judge's.
         first: the first sentence, as HTML.
         pictures: the pictures, as HTML.
         rest: everything else, as HTML.
@@ -78,7 +78,7 @@ class CellResult:
     name: str
     score: float
     points: float
-    by_hand: bool
+    is_graded_by_hand: bool
     first: Markup
     pictures: Markup
     rest: Markup
@@ -113,12 +113,12 @@ def list_results(
     left = dict(comments)
     errors: list[Raised] = []
     named = {_name(cell): place for place, cell in enumerate(cells) if _name(cell) in marks}
-    above = 0
+    next_place = 0
     for name, place in [*named.items(), *((name, None) for name in marks if name not in named)]:
         if place is not None:
-            span = range(above, place if name in BY_GRADE_ID else place + 1)
+            span = range(next_place, place if name in BY_GRADE_ID else place + 1)
             errors = [Raised(n, last) for n in span if (last := find_error_line(cells[n]))]
-            above = place + 1
+            next_place = place + 1
             theirs = [_name(cells[n]) for n in range(span.start, place + 1)]
         else:
             errors, theirs = [], [name]
@@ -198,15 +198,15 @@ def _parts(
         return VerdictParts(_sentence("This cell is not in what was handed in."), "", "")
     about = cell.metadata["nbgrader"]
     if about.get("solution") or about.get("task"):
-        waits = mark.needs_a_look and mark.manual_score is None
-        first = _sentence("This is graded by hand, and has no score yet.") if waits else ""
+        is_waiting = mark.needs_a_look and mark.manual_score is None
+        first = _sentence("This is graded by hand, and has no score yet.") if is_waiting else ""
         return VerdictParts(first, "", render_cell(cell, resources))
     if BY_GRADE_ID.get(_name(cell)) is not None:  # its record is lost
         return VerdictParts(render_cell(cell, resources, outputs_alone=True), "", "")
     if find_error_line(cell):
         return VerdictParts("", "", "")  # the page lists the error
-    passed = mark.score >= mark.points
-    return VerdictParts(_sentence("The test passed.") if passed else "", "", "")
+    has_passed = mark.score >= mark.points
+    return VerdictParts(_sentence("The test passed.") if has_passed else "", "", "")
 
 
 def _sentence(text: str) -> str:

@@ -45,11 +45,11 @@ def formgrader_policy(mathjax: str) -> str:
     Args:
         mathjax: the address of MathJax.
     """
-    there = _origin(mathjax)
+    origin = _origin(mathjax)
     return (
-        f"default-src 'none'; script-src 'self' 'unsafe-inline' 'unsafe-eval' {there}; "
-        f"style-src 'self' 'unsafe-inline' {there}; font-src 'self' data: {there}; "
-        f"img-src 'self' data: {there}; connect-src 'self'; base-uri 'none'; form-action 'self'; "
+        f"default-src 'none'; script-src 'self' 'unsafe-inline' 'unsafe-eval' {origin}; "
+        f"style-src 'self' 'unsafe-inline' {origin}; font-src 'self' data: {origin}; "
+        f"img-src 'self' data: {origin}; connect-src 'self'; base-uri 'none'; form-action 'self'; "
         f"frame-ancestors 'self'"
     )
 
@@ -77,8 +77,8 @@ def renew_page(old: bytes, page: Callable[[datetime], str]) -> bytes | None:
         old: the present page; empty if there is none.
         page: makes the page; its argument is the time that the page shows.
     """
-    since = _since(old.decode(errors="replace"))
-    if since is not None and page(since).encode(errors="backslashreplace") == old:
+    old_time = _read_time(old.decode(errors="replace"))
+    if old_time is not None and page(old_time).encode(errors="backslashreplace") == old:
         return None
     new = page(datetime.now().astimezone().replace(microsecond=0))
     return new.encode(errors="backslashreplace")
@@ -105,10 +105,10 @@ def write_page(path: Path, renew: Callable[[bytes], bytes | None]) -> bool:
     return True
 
 
-def _since(page: str) -> datetime | None:
-    found = WRITTEN.search(page[:HEAD_CHARACTERS])
+def _read_time(page: str) -> datetime | None:
+    match = WRITTEN.search(page[:HEAD_CHARACTERS])
     try:
-        return datetime.fromisoformat(found[1]) if found else None
+        return datetime.fromisoformat(match[1]) if match else None
     except ValueError:
         return None
 
@@ -117,10 +117,10 @@ def read_shown_grades(page: Path) -> ShownGrades | None:
     """Return the digests of the grades that a page shows; None if there is no page or no grade."""
     try:
         with page.open("rb") as file:
-            found = SHOWS.search(file.read(HEAD_CHARACTERS).decode(errors="replace"))
+            match = SHOWS.search(file.read(HEAD_CHARACTERS).decode(errors="replace"))
     except FileNotFoundError:
         return None
-    return ShownGrades(*found.groups()) if found else None
+    return ShownGrades(*match.groups()) if match else None
 
 
 LIGHT, DARK = "friendly", "github-dark"
@@ -211,8 +211,8 @@ def feedback_page(
     """
     about, cells, verdicts = contents.about, contents.cells, contents.verdicts
     resources = {} if resources is None else resources
-    found = tuple(list_results(cells, contents.marks, contents.comments, verdicts, resources))
-    anchors = {result.place: result.anchor for result in found}
+    results = tuple(list_results(cells, contents.marks, contents.comments, verdicts, resources))
+    anchors = {result.place: result.anchor for result in results}
     folded_cells = [
         FoldedCell(
             place,
@@ -221,8 +221,8 @@ def feedback_page(
         )
         for place, cell in enumerate(cells)
     ]
-    last = max((r.place for r in found if r.place is not None), default=-1)
-    after = [
+    last = max((r.place for r in results if r.place is not None), default=-1)
+    raised_after_last = [
         Raised(n, error)
         for n in range(last + 1, len(cells))
         if (error := find_error_line(cells[n]))
@@ -230,8 +230,8 @@ def feedback_page(
     return partial(
         _page,
         about=about,
-        results=found,
-        after=after,
+        results=results,
+        after=raised_after_last,
         folded_cells=folded_cells,
         total=max(about.score - about.late_penalty, 0),
         why="",
@@ -248,8 +248,8 @@ def ungraded_page(about: SubmissionDetails, why: str) -> Callable[[datetime], st
     return partial(_page, about=about, results=(), folded_cells=(), why=why)
 
 
-def _page(since: datetime, **facts: Any) -> str:
-    page = render("feedback.html.j2", since=since, policy=FEEDBACK, style=_style(), **facts)
+def _page(time: datetime, **facts: Any) -> str:
+    page = render("feedback.html.j2", since=time, policy=FEEDBACK, style=_style(), **facts)
     return show_invisible_characters(page)
 
 

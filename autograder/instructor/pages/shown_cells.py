@@ -65,8 +65,8 @@ def without_paths(text: str) -> str:
     return PATH.sub(_shortened, text)
 
 
-def _shortened(found: re.Match[str]) -> str:
-    path = found[0]
+def _shortened(match: re.Match[str]) -> str:
+    path = match[0]
     installed = INSTALLED.match(path)
     if installed:
         return f"…{path[installed.end() :]}"
