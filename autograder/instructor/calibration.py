@@ -88,10 +88,10 @@ for folder, folders, files in os.walk("/"):
                 text = file.read()
         except OSError:
             continue
-        found = {{notebooks[name]}} if name in notebooks and b"BEGIN SOLUTION" in text else set()
+        exposed = {{notebooks[name]}} if name in notebooks and b"BEGIN SOLUTION" in text else set()
         if b"{HINTS}" in text:  # few files have it, and to look for all texts takes long
-            found |= {{each for each, asked in words.items() if any(w in text for w in asked)}}
-        for each in found:
+            exposed |= {{each for each, asked in words.items() if any(w in text for w in asked)}}
+        for each in exposed:
             print(json.dumps([each, path]))
 """
 """The search, which a Python without this package runs in the sandbox."""
@@ -272,7 +272,8 @@ def _read_scores(
     record: Record, notebooks: Mapping[str, Any]
 ) -> Iterator[tuple[tuple[str, str], tuple[float, float]]]:
     """Yield the names, score and points of each cell that is graded by running it."""
-    for book, cell in ((book, cell) for book, found in notebooks.items() for cell in found.cells):
+    cells = ((book, cell) for book, notebook in notebooks.items() for cell in notebook.cells)
+    for book, cell in cells:
         metadata = cell.metadata.get("nbgrader", {})
         if metadata.get("grade") and cell.cell_type == "code" and not metadata.get("solution"):
             name = metadata["grade_id"]
@@ -289,8 +290,8 @@ def _find_errors(notebook: Any, student: str) -> Iterator[str]:
     if student == RELEASED and not all(map(_is_ours, answer_cells)):
         return  # an instructor's unsolved cells may raise, and so may the cells that use them
     for number, cell in enumerate(notebook.cells, 1):
-        expected = "raises-exception" in cell.metadata.get("tags", [])
-        if expected or cell.metadata.get("nbgrader", {}).get("grade"):
+        is_expected = "raises-exception" in cell.metadata.get("tags", [])
+        if is_expected or cell.metadata.get("nbgrader", {}).get("grade"):
             continue
         for output in cell.get("outputs", []):
             if output.output_type == "error":
@@ -424,7 +425,7 @@ def _check_released(graded: GradedExample) -> Iterator[str]:
 
 def _describe_passing_tests(assignment: str, released: GradedExample) -> str:
     """Return a sentence about the tests that the released notebook passes; empty if none."""
-    scored = {names: found for names, found in released.scores.items() if found[0] > 0}
+    scored = {names: score for names, score in released.scores.items() if score[0] > 0}
     if not scored:
         return ""
     return (

@@ -66,7 +66,7 @@ class ClassExporter(ExportPlugin):
     def export(self, gradebook: Any) -> None:
         """Write the chosen grades, or end nbgrader with the reason why that is impossible."""
         course = self.course
-        to = Path(self.to) if self.to else course.root / self.default
+        target = Path(self.to) if self.to else course.root / self.default
         try:
             rows, people = read_class(course)
             self.rules = read_class_file(course.grading, course.assignments())
@@ -110,18 +110,18 @@ class ClassExporter(ExportPlugin):
                 "These are the scores of each assignment. What grading/class.toml says of weights "
                 "and the best N is in grading/students.csv alone: set the same on the platform."
             )
-        to.parent.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
         people = [person for person in people if not students or person.id in students]
-        self.write([row for row in rows if row.is_graded], people, to)
-        self.log.info("Exported to %s", to)
+        self.write([row for row in rows if row.is_graded], people, target)
+        self.log.info("Exported to %s", target)
 
-    def write(self, rows: Sequence[StateRow], people: Sequence[Person], to: Path) -> None:
+    def write(self, rows: Sequence[StateRow], people: Sequence[Person], target: Path) -> None:
         """Write the platform's files.
 
         Args:
             rows: the chosen submissions that are graded.
             people: the chosen people of the roster; empty if there is no roster.
-            to: the file or folder to write to.
+            target: the file or folder to write to.
         """
         raise NotImplementedError
 
@@ -185,7 +185,7 @@ class Canvas(ClassExporter):
 
     default: ClassVar = "grading/exports/canvas.csv"
 
-    def write(self, rows: Sequence[StateRow], people: Sequence[Person], to: Path) -> None:
+    def write(self, rows: Sequence[StateRow], people: Sequence[Person], target: Path) -> None:
         """Write the CSV."""
         points: dict[str, float] = {}
         scores: dict[str, dict[str, float]] = {}
@@ -236,9 +236,9 @@ class Canvas(ClassExporter):
                 else scores[person.id].get(assignment, "")
                 for assignment in points
             ]
-            found = [of.get(person.id, "") for of in (ids, sis_ids, logins)]
-            lines.append([person.name or person.id, *found, person.section, *cells])
-        write_csv(to, heading, lines)
+            known_by = [column.get(person.id, "") for column in (ids, sis_ids, logins)]
+            lines.append([person.name or person.id, *known_by, person.section, *cells])
+        write_csv(target, heading, lines)
 
 
 WORKSHEET_HEADING: Final = (
@@ -263,7 +263,7 @@ class Moodle(ClassExporter):
 
     default: ClassVar = "grading/exports/moodle"
 
-    def write(self, rows: Sequence[StateRow], people: Sequence[Person], to: Path) -> None:
+    def write(self, rows: Sequence[StateRow], people: Sequence[Person], target: Path) -> None:
         """Write the files of each assignment."""
         column = self.rules.platforms.moodle.id
         left_out = [row for row in rows if row.left_out in (EXEMPT, DROPPED)]
@@ -283,7 +283,7 @@ class Moodle(ClassExporter):
                 "(“Participant 123”)."
             )
         known = {person.id: person for person in people}
-        to.mkdir(parents=True, exist_ok=True)
+        target.mkdir(parents=True, exist_ok=True)
         for assignment, ids in ids_of.items():
             of_assignment = [row for row in rows if row.assignment == assignment]
             self.warn_about(
@@ -294,8 +294,8 @@ class Moodle(ClassExporter):
             if not with_id:
                 continue
             lines = _worksheet(with_id, known, ids)
-            write_csv(to / f"{assignment}.csv", WORKSHEET_HEADING, lines)
-            pages_file = to / f"{assignment}-feedback.zip"
+            write_csv(target / f"{assignment}.csv", WORKSHEET_HEADING, lines)
+            pages_file = target / f"{assignment}-feedback.zip"
             without_page = self._write_pages(with_id, known, ids, pages_file)
             self.warn_about(f"no feedback page of {assignment} yet", without_page)
         self.log.info(
@@ -315,11 +315,11 @@ class Moodle(ClassExporter):
         rows: Sequence[StateRow],
         known: Mapping[str, Person],
         ids: Mapping[str, str],
-        to: Path,
+        zip_file: Path,
     ) -> list[str]:
         """Write the zip, and return the students who have no page."""
         missing = []
-        with zipfile.ZipFile(to, "w", zipfile.ZIP_DEFLATED) as zipped:
+        with zipfile.ZipFile(zip_file, "w", zipfile.ZIP_DEFLATED) as zipped:
             for row in rows:
                 made = sorted((self.course.feedback / row.student / row.assignment).glob("*.html"))
                 pages = [page for page in made if page.is_file() and not page.is_symlink()]

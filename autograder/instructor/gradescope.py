@@ -50,21 +50,21 @@ def write_bundle(
         visibility: when students may see their results.
         container_is_sandbox: whether to grade where bubblewrap does not work.
     """
-    to = course.grading / "exports" / f"gradescope-{assignment}.zip"
-    to.parent.mkdir(parents=True, exist_ok=True)
+    bundle_file = course.grading / "exports" / f"gradescope-{assignment}.zip"
+    bundle_file.parent.mkdir(parents=True, exist_ok=True)
     settings = {
         "ASSIGNMENT": assignment,
         "VISIBILITY": visibility,
         "CONTAINER": "--container-is-sandbox" if container_is_sandbox else "",
     }
     lines = [f"{name}={shlex.quote(value)}\n" for name, value in settings.items()]
-    with zipfile.ZipFile(to, "w", zipfile.ZIP_DEFLATED) as bundle:
+    with zipfile.ZipFile(bundle_file, "w", zipfile.ZIP_DEFLATED) as bundle:
         for name in SCRIPTS:
             bundle.write(course.root / "containers" / "gradescope" / name, name)
         bundle.writestr("settings.sh", "".join(lines))
         for path in _list_files(course, assignment):
             bundle.write(path, path.relative_to(course.root))
-    return to
+    return bundle_file
 
 
 def _list_files(course: Course, assignment: str) -> Iterator[Path]:
@@ -77,7 +77,7 @@ def _list_files(course: Course, assignment: str) -> Iterator[Path]:
 
 
 def write_results(
-    to: Path, record: Record, points: Mapping[tuple[str, str], float], visibility: Visibility
+    file: Path, record: Record, points: Mapping[tuple[str, str], float], visibility: Visibility
 ) -> None:
     """Write a graded submission's results, or why the submission is broken.
 
@@ -85,7 +85,7 @@ def write_results(
     gives no score for what is not the student's fault.
 
     Args:
-        to: the file.
+        file: the file.
         record: the submission's record.
         points: the points of each graded cell, by the names of its notebook and the cell.
         visibility: when students may see the results.
@@ -100,23 +100,26 @@ def write_results(
     }
     if record.state is State.GRADED:
         tests = [*_list_tests(record, points)]
-        notes = [note for found in record.notebooks.values() for note in found.notes]
+        notes = [note for book in record.notebooks.values() for note in book.notes]
         score = sum(test.get("score", 0) for test in tests)
         results |= {"score": score, "tests": tests, "output": "\n".join(map(printable, notes))}
     else:
         why = begin_sentence(record.why)
         results |= {"score": 0, "tests": [], "output": f"Nothing could be graded: {why}"}
-    write_atomically(to, json.dumps(results, indent=1).encode())
+    write_atomically(file, json.dumps(results, indent=1).encode())
 
 
 def _list_tests(
     record: Record, points: Mapping[tuple[str, str], float]
 ) -> Iterator[dict[str, Any]]:
     """Yield one of Gradescope's tests for each graded cell."""
-    verdicts = {book: found.verdicts_by_exercise() for book, found in record.notebooks.items()}
+    verdicts = {
+        book: notebook_record.verdicts_by_exercise()
+        for book, notebook_record in record.notebooks.items()
+    }
     for (book, name), most in points.items():
-        found = record.notebooks.get(book, GradedNotebook())
-        score, exercise = found.scores.get(name, 0.0), BY_GRADE_ID.get(name)
+        notebook_record = record.notebooks.get(book, GradedNotebook())
+        score, exercise = notebook_record.scores.get(name, 0.0), BY_GRADE_ID.get(name)
         verdict = verdicts.get(book, {}).get(exercise.id) if exercise else None
         test: dict[str, Any] = {
             "name": exercise.title if exercise else printable(name),
@@ -139,13 +142,14 @@ def compare_points(metadata: Path, points: Mapping[tuple[str, str], float]) -> s
         points: the points of each graded cell, by the names of its notebook and the cell.
     """
     try:
-        there = float(json.loads(metadata.read_bytes())["assignment"]["total_points"])
+        gradescope_points = float(json.loads(metadata.read_bytes())["assignment"]["total_points"])
     except (OSError, ValueError, LookupError, TypeError):
         return ""
-    here = sum(points.values())
+    notebook_points = sum(points.values())
     return (
-        f"On Gradescope this assignment is worth {with_noun(there, 'point')}, and its notebook "
-        f"{here:g}. Change the points there, or scores will not be shares of the whole."
-        if there != here
+        f"On Gradescope this assignment is worth {with_noun(gradescope_points, 'point')}, and its "
+        f"notebook {notebook_points:g}. Change the points there, or scores will not be shares of "
+        f"the whole."
+        if gradescope_points != notebook_points
         else ""
     )
