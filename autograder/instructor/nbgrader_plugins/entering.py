@@ -67,13 +67,15 @@ def index_cells(notebook: Any) -> dict[str, SeenCell]:
     }
 
 
-def has_same_sources(before: Mapping[str, SeenCell], now: Mapping[str, SeenCell]) -> bool:
+def has_same_sources(old_cells: Mapping[str, SeenCell], new_cells: Mapping[str, SeenCell]) -> bool:
     """Check whether no cell's source changed: a question may be in another cell than its answer.
 
     Tests do not count, because nobody reads them in order to grade an essay.
     """
-    common = [name for name in before.keys() & now.keys() if not now[name].is_test]
-    return bool(before) and all(now[name].source == before[name].source for name in common)
+    common = [name for name in old_cells.keys() & new_cells.keys() if not new_cells[name].is_test]
+    return bool(old_cells) and all(
+        new_cells[name].source == old_cells[name].source for name in common
+    )
 
 
 def name_staging_folder(graded: Path) -> Path:
