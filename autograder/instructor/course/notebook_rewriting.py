@@ -171,11 +171,11 @@ def list_read_names(source: str) -> set[str]:
     while tables:
         tables += (inner := tables.pop().get_children())
         for table in inner:
-            in_class = table.get_type() == "class"  # where `y = y` reads the notebook's
+            is_in_class = table.get_type() == "class"  # where `y = y` reads the notebook's
             names |= {
                 symbol.get_name()
                 for symbol in table.get_symbols()
-                if symbol.is_global() or (in_class and symbol.is_referenced())
+                if symbol.is_global() or (is_in_class and symbol.is_referenced())
             }
     return names
 

@@ -135,10 +135,10 @@ def find_notebook_problem(path: Path, config: Config | None = None) -> str:
 
 
 @functools.lru_cache(maxsize=1)  # a caller first checks whether it can be read, and then reads it
-def _read_notebook(contents: bytes, required: bool) -> RewrittenNotebook | str:
+def _read_notebook(contents: bytes, is_sandbox_required: bool) -> RewrittenNotebook | str:
     """Have a reader parse a file; return the notebook, or why it is none."""
     sandbox = Sandbox(
-        required=required,
+        required=is_sandbox_required,
         memory=READER_MEMORY_BYTES,
         cpu_seconds=int(READER_CPU_SECONDS) + READER_GRACE_SECONDS,
         scratch=MAX_REPLY_BYTES,

@@ -202,7 +202,7 @@ def _parts(
         first = _sentence("This is graded by hand, and has no score yet.") if is_waiting else ""
         return VerdictParts(first, "", render_cell(cell, resources))
     if BY_GRADE_ID.get(_name(cell)) is not None:  # its record is lost
-        return VerdictParts(render_cell(cell, resources, outputs_alone=True), "", "")
+        return VerdictParts(render_cell(cell, resources, is_source_hidden=True), "", "")
     if find_error_line(cell):
         return VerdictParts("", "", "")  # the page lists the error
     has_passed = mark.score >= mark.points

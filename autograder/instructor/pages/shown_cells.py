@@ -118,7 +118,7 @@ class CellPart:
 
 
 def render_cell(
-    cell: Any, resources: dict[str, Any], is_judged: bool = False, outputs_alone: bool = False
+    cell: Any, resources: dict[str, Any], is_judged: bool = False, is_source_hidden: bool = False
 ) -> Markup:
     """Return a cell as HTML.
 
@@ -126,13 +126,13 @@ def render_cell(
         cell: a cell of a graded notebook.
         resources: nbconvert's resources, which count the tags on the page; see `has_room`.
         is_judged: whether the cell's verdict is shown elsewhere on the page, and not here.
-        outputs_alone: whether to leave out the source.
+        is_source_hidden: whether only the outputs are shown.
     """
-    return render("cell.html.j2", parts=[*_parts(cell, resources, is_judged, outputs_alone)])
+    return render("cell.html.j2", parts=[*_parts(cell, resources, is_judged, is_source_hidden)])
 
 
 def _parts(
-    cell: Any, resources: dict[str, Any], is_judged: bool, outputs_alone: bool
+    cell: Any, resources: dict[str, Any], is_judged: bool, is_source_hidden: bool
 ) -> Iterator[CellPart]:
     context = {"resources": resources, "cell": cell}
     if cell.cell_type == "markdown":
@@ -140,7 +140,7 @@ def _parts(
     elif cell.cell_type != "code":
         yield CellPart("raw", cell.source)
     else:
-        if cell.source.strip() and not outputs_alone:
+        if cell.source.strip() and not is_source_hidden:
             yield CellPart("html", Markup(highlight_code(context, cell.source)))
         # a target is shown whether or not its cell ran
         if cell.metadata.get(NAMESPACE, {}).get("unused") and not TARGET.search(cell.source):
