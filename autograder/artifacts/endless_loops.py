@@ -103,11 +103,11 @@ def _stop_loop(loop: Any, mark: int) -> None:
         with ir.InsertionPoint(loop):
             has_ended = is_within_limit(limited.results[len(loop.results)])
             results: Any = zip(loop.results, limited.results, strict=False)
-            for result, found in results:
-                element, marked = found.type.element_type, found
+            for result, value in results:
+                element, marked = value.type.element_type, value
                 if isinstance(element, ir.FloatType | ir.IntegerType):
                     number = mark % 2 if str(element) == "i1" else mark
-                    with_mark = constant(number, ir.RankedTensorType(found.type))
-                    marked = stablehlo.select(has_ended, found, with_mark)
+                    with_mark = constant(number, ir.RankedTensorType(value.type))
+                    marked = stablehlo.select(has_ended, value, with_mark)
                 result.replace_all_uses_with(marked)
         loop.erase()

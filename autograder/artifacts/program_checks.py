@@ -208,15 +208,15 @@ def read_custom_calls(module: Any) -> list[CustomCall]:
     """Return the custom calls in a StableHLO module."""
     from jax.extend.mlir import ir
 
-    found: list[CustomCall] = []
+    calls: list[CustomCall] = []
 
     def visit(operation: Any) -> Any:
         if operation.name.endswith("custom_call"):
-            found.append(_read_call(operation))
+            calls.append(_read_call(operation))
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
-    return found
+    return calls
 
 
 def _read_call(operation: Any) -> CustomCall:

@@ -268,7 +268,7 @@ def _line(operation: Any) -> str:
 def _is_ours(file: str) -> bool:
     path = file.replace("\\", "/")
     tails = [(own, path.rpartition(f"/{own.name}/")) for own in PACKAGE_FOLDERS]
-    return any(found and (own / tail).exists() for own, (_, found, tail) in tails)
+    return any(separator and (own / tail).exists() for own, (_, separator, tail) in tails)
 
 
 def _sizeless_attributes(operation: Any, functions: dict[str, int]) -> Iterator[str]:

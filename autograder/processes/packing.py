@@ -179,15 +179,15 @@ def _code_objects(code: CodeType) -> Iterator[CodeType]:
 
 def _read_cells(function: Callable[..., Any]) -> dict[str, tuple[str, ...]]:
     """Return the lines of the cells that define a function and the functions that it uses."""
-    found: list[Any] = [function]
-    for user in found:  # grows while it is read
+    functions: list[Any] = [function]
+    for user in functions:  # grows while it is read
         used = (inspect.unwrap(v) for v in _used_names(user).values() if callable(v))
-        found += [
+        functions += [
             f
             for f in used
-            if isinstance(f, FunctionType) and f.__module__ == "__main__" and f not in found
+            if isinstance(f, FunctionType) and f.__module__ == "__main__" and f not in functions
         ]
-    files = dict.fromkeys(filter(None, map(_source_file, found)))
+    files = dict.fromkeys(filter(None, map(_source_file, functions)))
     return {file: tuple(linecache.getlines(file)) for file in files}
 
 

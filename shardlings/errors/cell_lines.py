@@ -127,8 +127,8 @@ def cell_lines(error: BaseException, names: object) -> list[CellLine]:
         and frame.f_globals is names
         and frame_owner(frame) == "theirs"
     ]
-    found = [line for line in passed if line.file not in WITHOUT_A_CELL]
-    return [] if found and found[-1].text.startswith(MAGIC) else found
+    in_cells = [line for line in passed if line.file not in WITHOUT_A_CELL]
+    return [] if in_cells and in_cells[-1].text.startswith(MAGIC) else in_cells
 
 
 def _text(file: str, number: int) -> str:

@@ -311,8 +311,8 @@ def device_local_picture(title: str, array: Any) -> Picture | None:
 
 def _varying_axes(array: Any) -> set[str]:
     """Return the mesh axes over which an array may vary, from its type: `float32[2]{V:(x,y)}`."""
-    found = re.search(r"\{V:\(?([^)}]*)\)?\}", str(jax.typeof(array)))
-    return {name.strip(" '") for name in found[1].split(",")} if found else set()
+    match = re.search(r"\{V:\(?([^)}]*)\)?\}", str(jax.typeof(array)))
+    return {name.strip(" '") for name in match[1].split(",")} if match else set()
 
 
 def _device_blocks(thing: object) -> dict[int, np.ndarray]:

@@ -180,7 +180,7 @@ def _attributes_of(element: ElementTree.Element, *kept: str) -> dict[str, str]:
         for declaration in element.attrib.get("style", "").split(";")
         if ": " in declaration
     )
-    found = {name: _rounded(element.attrib[name]) for name in kept if name in element.attrib}
+    attributes = {name: _rounded(element.attrib[name]) for name in kept if name in element.attrib}
     opacity = style.pop("opacity", None)
     if opacity is not None:
         style = {"fill-opacity": opacity, "stroke-opacity": opacity} | style
@@ -192,12 +192,12 @@ def _attributes_of(element: ElementTree.Element, *kept: str) -> dict[str, str]:
         del style["font-family"]
     for name, value in style.items():
         if value in BLACK and name in ("fill", "stroke"):
-            found[name] = "currentColor"
+            attributes[name] = "currentColor"
         elif value.startswith("url("):
-            found[name] = "none"  # a hatch
+            attributes[name] = "none"  # a hatch
         elif SVG_DEFAULTS.get(name) != value:
-            found[name] = value.removesuffix("px")
-    return {name.replace("-", "_"): value for name, value in found.items()}
+            attributes[name] = value.removesuffix("px")
+    return {name.replace("-", "_"): value for name, value in attributes.items()}
 
 
 def _rounded(text: str) -> str:

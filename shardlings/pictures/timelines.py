@@ -141,8 +141,8 @@ def list_numbers(numbers: Sequence[int]) -> str:
     """
     parts: list[str] = []
     for _, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
-        found = [str(number) for _, number in run]
-        parts += [f"{found[0]}–{found[-1]}"] if len(found) > 2 else found
+        listed = [str(number) for _, number in run]
+        parts += [f"{listed[0]}–{listed[-1]}"] if len(listed) > 2 else listed
     if len(parts) > MAX_RANGES:
         parts = [*parts[: MAX_RANGES - 1], "…", parts[-1]]
     return ", ".join(parts)

@@ -50,13 +50,13 @@ def find_closed_over(jaxpr: Any, program: CompiledProgram) -> list[ClosedOver]:
         program: the compiled function.
     """
     largest = max(_constant_sizes(program), default=0)
-    found: dict[int, ClosedOver] = {}
+    closed_over: dict[int, ClosedOver] = {}
     for array, where in _constants(jaxpr):
         size = math.prod(array.shape) * array.dtype.itemsize
         axes = _axes_of(array)
-        if size <= largest and (axes or size >= LARGE_BYTES) and id(array) not in found:
-            found[id(array)] = ClosedOver(array.shape, str(array.dtype), size, axes, where)
-    return list(found.values())
+        if size <= largest and (axes or size >= LARGE_BYTES) and id(array) not in closed_over:
+            closed_over[id(array)] = ClosedOver(array.shape, str(array.dtype), size, axes, where)
+    return list(closed_over.values())
 
 
 def count_constant_bytes(program: CompiledProgram) -> int:

@@ -62,7 +62,7 @@ def lines_of(collectives: Sequence[Collective]) -> list[Calls]:
 def _name_program(collectives: Sequence[Collective]) -> str:
     """Return the name of the function that was compiled; empty if it is unknown."""
     paths = (path for collective in collectives for path in collective.op_names)
-    return next((found[1] for path in paths if (found := COMPILED.match(path))), "")
+    return next((match[1] for path in paths if (match := COMPILED.match(path))), "")
 
 
 def _own_calls(collective: Collective, program: str) -> Calls:

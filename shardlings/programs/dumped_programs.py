@@ -178,8 +178,8 @@ def _find_program(path: Path) -> Path:
             f"{path} has {len(programs)} programs. Name one of them, such as the largest: "
             f"{', '.join(listed)}{more}."
         )
-    (found,) = programs.values()
-    return found
+    (program,) = programs.values()
+    return program
 
 
 def _read_module(file: Path) -> tuple[bytes, int]:
@@ -202,7 +202,7 @@ def _read_module(file: Path) -> tuple[bytes, int]:
     except Exception as error:  # XLA raises many types
         raise DumpError(f"XLA cannot read the text in {file}: {first_line(error)}") from error
     heading = text.lstrip().partition("\n")[0]
-    counts = [int(found[1]) for each in (PARTITIONS, REPLICAS) if (found := each.match(heading))]
+    counts = [int(match[1]) for each in (PARTITIONS, REPLICAS) if (match := each.match(heading))]
     return module.as_serialized_hlo_module_proto(), max(counts, default=1)
 
 

@@ -217,11 +217,11 @@ class ReportComparison(ShownAsDocument):
     def changes(self) -> list[Change]:
         """Return what each line of code communicates in both reports, the largest growth first."""
         keys = dict.fromkeys(row.key for row in (*self.now.rows, *self.before.rows))
-        found = [
+        changes = [
             Change(*(tuple(r for r in each.rows if r.key == key) for each in self._both()))
             for key in keys
         ]
-        return sorted(found, key=lambda change: change.bytes[0] - change.bytes[1])
+        return sorted(changes, key=lambda change: change.bytes[0] - change.bytes[1])
 
     def find_growth(self, tolerance: float = 0.0) -> list[str]:
         """Return a sentence for each number of the whole program that has grown.

@@ -64,9 +64,9 @@ def count_diagnoses(name: str, submissions: Sequence[SubmissionState]) -> list[D
     lessons: dict[str, tuple[str, bool]] = {}
     for submission in submissions:
         verdict = submission.verdicts.get(name)
-        found = {p.diagnosis: p for p in reversed([*find_problems(verdict)])} if verdict else {}
-        counts.update(found.keys())
-        for diagnosis, finding in found.items():
+        problems = {p.diagnosis: p for p in reversed([*find_problems(verdict)])} if verdict else {}
+        counts.update(problems.keys())
+        for diagnosis, finding in problems.items():
             lesson = find_lesson(verdict, finding) if verdict else ""
             if lesson or diagnosis not in lessons:
                 lessons[diagnosis] = (lesson or finding.difference, bool(lesson))
@@ -82,7 +82,7 @@ def find_unexplained_answers(
     name: str, submissions: Sequence[SubmissionState]
 ) -> list[SubmissionState]:
     """Find wrong answers on which the exercise has no lesson: candidates for the bank."""
-    found = []
+    unexplained = []
     for submission in submissions:
         verdict = submission.verdicts.get(name)
         if verdict is None or verdict.state not in ("wrong", "partly"):
@@ -91,8 +91,8 @@ def find_unexplained_answers(
         if wrong and not any(
             f.diagnosis in NO_ANSWER_DIAGNOSES or find_lesson(verdict, f) for f in wrong
         ):
-            found.append(submission)
-    return found
+            unexplained.append(submission)
+    return unexplained
 
 
 OVER_BUDGET_DIAGNOSES: Final = ("over-the-cap", "sends-too-much")
@@ -219,12 +219,12 @@ def find_shared_mistakes(submissions: Sequence[SubmissionState]) -> list[SharedM
                 codes = {_without_whitespace(s.code(name)) for s in group}
                 same[students] += [name] * (len(codes) == 1 and "" not in codes)
     fewest = 2 if len(submissions) < SMALL_CLASS else 1
-    found = [
+    shared_by_few = [
         SharedMistakes(who, tuple(names), tuple(same[who]))
         for who, names in shared.items()
         if len(names) >= fewest
     ]
-    return sorted(found, key=lambda a: (-len(a.exercises), -len(a.same_code), a.students))
+    return sorted(shared_by_few, key=lambda a: (-len(a.exercises), -len(a.same_code), a.students))
 
 
 def _mistake(verdict: Verdict | None) -> MistakeKey:
@@ -270,7 +270,7 @@ class Answer:
 def choose_answers(
     name: str,
     submissions: Sequence[SubmissionState],
-    found: Sequence[Diagnosis],
+    diagnoses: Sequence[Diagnosis],
     names: Iterable[str],
 ) -> list[Answer]:
     """Choose two answers to show: if possible, a right one and one with a frequent mistake.
@@ -278,7 +278,7 @@ def choose_answers(
     Args:
         name: the exercise.
         submissions: the submissions of the class.
-        found: the diagnoses of the answers, the most frequent first.
+        diagnoses: the diagnoses of the answers, the most frequent first.
         names: the names and ids of students; answers that contain a part of one are not shown.
     """
     has_name = _name_finder(names)
@@ -298,7 +298,7 @@ def choose_answers(
     right = presentable(lambda verdict: verdict.state == "right")
     first = next(right, None)
     answers = [_make_answer(first, name, "One that is right")] if first else []
-    for diagnosis in [diagnosis.name for diagnosis in found[:MAX_DIAGNOSES_TRIED]]:
+    for diagnosis in [diagnosis.name for diagnosis in diagnoses[:MAX_DIAGNOSES_TRIED]]:
         wrong = next(with_mistake(diagnosis), None) if len(answers) < 2 else None
         if wrong is not None:
             answers.append(_make_answer(wrong, name, f"One with a frequent mistake: {diagnosis}"))

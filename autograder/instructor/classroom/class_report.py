@@ -366,7 +366,7 @@ def _report_exercise(
 ) -> ExercisePart:
     mine = [s for s in submissions if name in s.row.marks]
     states = Counter(s.state(name) for s in mine)
-    found = count_diagnoses(name, mine)
+    diagnoses = count_diagnoses(name, mine)
     without_diagnosis = find_unexplained_answers(name, mine)
     known = EXERCISES.get(name)
     return ExercisePart(
@@ -374,10 +374,10 @@ def _report_exercise(
         known.title if known else "",
         format_points(mine[0].row.marks[name].points),
         {state: states[state] for state in STATES if states[state]},
-        found[:MAX_DIAGNOSES],
-        max(0, len(found) - MAX_DIAGNOSES),
+        diagnoses[:MAX_DIAGNOSES],
+        max(0, len(diagnoses) - MAX_DIAGNOSES),
         collect_designs(name, mine),
-        choose_answers(name, mine, found, names),
+        choose_answers(name, mine, diagnoses, names),
         [make_candidate(name, s) for s in without_diagnosis[:MAX_CANDIDATES]],
         max(0, len(without_diagnosis) - MAX_CANDIDATES),
     )

@@ -118,11 +118,11 @@ def hand_in_notebooks(course: Course, assignments: Sequence[str]) -> None:
                 f"There is no solutions/{assignment}/bank.py, which has the wrong answers that the "
                 f"made-up students hand in."
             ) from None
-        found = {
+        wrong_answers = {
             e.id: [k for k in known_answers if k.exercise == e.id and k.score < 1]
             for e in exercises
         }
-        wrong = {exercise: answers for exercise, answers in found.items() if answers}
+        wrong = {exercise: answers for exercise, answers in wrong_answers.items() if answers}
         solved = nbformat.read(course.solutions / assignment / f"{assignment}.ipynb", 4)
         students = {
             "ada-all-right": {

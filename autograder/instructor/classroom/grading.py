@@ -179,17 +179,17 @@ def _grade_all(
             why = course.find_submission_problem(student, assignment)
             if why:
                 return Failure(student, assignment, why, is_broken=True)
-            found = not_judged.get((student, assignment))
-            if found is not None or not (again or bases.find_changes(student, assignment)):
-                return found
+            earlier = not_judged.get((student, assignment))
+            if earlier is not None or not (again or bases.find_changes(student, assignment)):
+                return earlier
             why = "" if again else bases.find_earlier_failure(student, assignment)
             if why:
                 why = f"{why.rstrip('. ')}. {NOT_RETRIED}"
                 return Failure(student, assignment, why, is_broken=False)
-            found = _check_name(student, assignment)
-            if found is None:
+            unusable = _check_name(student, assignment)
+            if unusable is None:
                 to_grade.append((student, assignment))
-            return found
+            return unusable
 
         yield from _failures(choice.select(course.submissions()), failure)
         refused = refusals.find({assignment for _, assignment in to_grade})
@@ -221,13 +221,13 @@ def _failures(
     """Yield the failures that a function finds; an error in one submission affects no other."""
     for student, assignment in submissions:
         try:
-            found = failure(student, assignment)
+            problem = failure(student, assignment)
         except GradebookError:  # all others would be lost to the same
             raise
         except Exception as error:
-            found = Failure(student, assignment, describe_failure(error), is_broken=False)
-        if found is not None:
-            yield found
+            problem = Failure(student, assignment, describe_failure(error), is_broken=False)
+        if problem is not None:
+            yield problem
 
 
 def _check_name(student: str, assignment: str) -> Failure | None:

@@ -46,8 +46,8 @@ def regrade_class(course: Course, console: Console, choice: Choice = EVERYTHING)
 
 def _regrade_all(course: Course, console: Console, choice: Choice, pool: Pool) -> int:
     bases = Bases(course)
-    found = [pair for pair in find_kept_evidence(course, console) if choice.has(*pair)]
-    usable = [pair for pair in found if not bases.has_other_plans(*pair)]
+    kept = [pair for pair in find_kept_evidence(course, console) if choice.has(*pair)]
+    usable = [pair for pair in kept if not bases.has_other_plans(*pair)]
     changed, failed = 0, 0
     for judged in judge_again(course, bases, usable, pool):
         changed += judged.is_new
@@ -62,9 +62,9 @@ def _regrade_all(course: Course, console: Console, choice: Choice, pool: Pool) -
     console.print(f"{many} judged again; {changed} {'has' if changed == 1 else 'have'} changed.")
     if failed:
         console.print(f"{failed} of them could not be judged, and keep their grades.")
-    if len(found) > len(usable):
+    if len(kept) > len(usable):
         console.print(
-            f"{len(found) - len(usable)} were left as they were: their exercises now capture "
+            f"{len(kept) - len(usable)} were left as they were: their exercises now capture "
             f"something else, so make grade has to run them again."
         )
     return 1 if failed or not all(failure.is_broken for failure in failures) else 0

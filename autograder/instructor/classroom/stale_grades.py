@@ -169,7 +169,7 @@ def read_evidence(course: Course, student: str, assignment: str) -> tuple[Case, 
     record = _read_graded(course, student, assignment)
     if record is None:
         return None
-    return tuple(case for found in record.notebooks.values() for case in found.cases())
+    return tuple(case for notebook in record.notebooks.values() for case in notebook.cases())
 
 
 def _read_graded(course: Course, student: str, assignment: str) -> Record | None:
@@ -264,10 +264,10 @@ def _enter_judged(
     try:
         verdicts = _without_faults(judged.result())
         current = bases.for_assignment(pair[1])
-        found = _read_graded(course, *pair)
-        if found is None:
+        kept = _read_graded(course, *pair)
+        if kept is None:
             raise UnreadableRecordError("its record is gone.")
-        record = _with_verdicts(found, verdicts)
+        record = _with_verdicts(kept, verdicts)
         if record.basis is not None:
             record = replace(record, basis=record.basis.rejudged_with(current))
         is_new = enter_regraded(course, *pair, record, current.points)

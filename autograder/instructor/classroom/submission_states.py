@@ -354,7 +354,7 @@ def _read_cells(path: Path) -> dict[object, _Cell]:
 
 def read_kept_answers(course: Course, rows: Sequence[StateRow]) -> list[SubmissionState]:
     """Return the graded submissions among the rows, with the verdicts of their records."""
-    found, records = [], Records(course.records)
+    kept, records = [], Records(course.records)
     for row in rows:
         if row.is_graded:
             record = records.get(row.student, row.assignment)
@@ -368,7 +368,7 @@ def read_kept_answers(course: Course, rows: Sequence[StateRow]) -> list[Submissi
             }
             folder = course.autograded / row.student / row.assignment
             others = {name.partition("/")[0] for name in row.marks if "/" in name}
-            found.append(
+            kept.append(
                 SubmissionState(
                     row,
                     verdicts,
@@ -378,7 +378,7 @@ def read_kept_answers(course: Course, rows: Sequence[StateRow]) -> list[Submissi
                     others - {*notebooks} if record is not None else (),
                 )
             )
-    return found
+    return kept
 
 
 def find_problems(verdict: Verdict) -> Iterator[Finding]:

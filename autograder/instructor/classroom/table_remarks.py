@@ -268,8 +268,8 @@ def _remark_on_strangers(
 
 def _remark_on_columns(facts: ClassFacts) -> Iterator[str]:
     """Point out unknown columns of the roster whose names are almost those of known ones."""
-    found = dict.fromkeys(column for person in facts.people for column in person.others)
-    for column in found:
+    columns = dict.fromkeys(column for person in facts.people for column in person.others)
+    for column in columns:
         is_known = column in COLUMNS or column.startswith(MOODLE_ID_PREFIX)
         if not is_known and (meant := suggest_names(column, COLUMNS, 0.75)):
             yield f"grading/{ROSTER_FILE} has a column {column}, which is not known.{meant}"

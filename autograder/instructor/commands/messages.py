@@ -39,7 +39,7 @@ text. Joiners, which emoji and some scripts need, are not among them."""
 def show_invisible_characters(text: str) -> str:
     """Make text of several lines safe for a page: replace invisible characters by symbols."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
-    return INVISIBLE.sub(lambda found: _visible_character(found[0]), lines)
+    return INVISIBLE.sub(lambda match: _visible_character(match[0]), lines)
 
 
 def printable(text: str) -> str:

@@ -164,7 +164,7 @@ def _is_tracker(process: psutil.Process) -> bool:
 
 def _descendants(process: psutil.Process) -> list[psutil.Process]:
     try:
-        found: list[psutil.Process] = process.children(recursive=True)
+        children: list[psutil.Process] = process.children(recursive=True)
     except psutil.NoSuchProcess:
         return []
-    return found
+    return children

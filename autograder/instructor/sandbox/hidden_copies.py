@@ -38,8 +38,8 @@ def hide_copies(folders: Sequence[Path]) -> list[str]:
         ExposedError: one of these folders lies inside a copy, so the copy cannot be hidden.
     """
     names = frozenset({autograder.__name__, *(folder.name for folder in folders_of_courses())})
-    found = dict.fromkeys([*_find_copies(tuple(folders), names), *_find_parts(folders)])
-    for copy in found:
+    copies = dict.fromkeys([*_find_copies(tuple(folders), names), *_find_parts(folders)])
+    for copy in copies:
         for folder in folders:
             if folder.is_relative_to(copy):
                 raise ExposedError(
@@ -48,7 +48,7 @@ def hide_copies(folders: Sequence[Path]) -> list[str]:
                     f"environment in a folder of its own, such as {copy / '.venv'}, or move the "
                     f"course."
                 )
-    outermost = [path for path in found if not any(parent in found for parent in path.parents)]
+    outermost = [path for path in copies if not any(parent in copies for parent in path.parents)]
     return [option for path in outermost for option in _hide(path)]
 
 
@@ -85,16 +85,16 @@ def _search(folder: Path, above: tuple[Path, ...], names: frozenset[str]) -> Ite
         names: the names of packages to find.
     """
     try:
-        with os.scandir(folder) as entries:
-            found = {e.name: e.is_dir(follow_symlinks=False) for e in entries}
+        with os.scandir(folder) as scanned:
+            entries = {e.name: e.is_dir(follow_symlinks=False) for e in scanned}
     except OSError:  # kernels run as the same user, so they cannot read it either
         return
-    if COURSE_FILE in found:
+    if COURSE_FILE in entries:
         yield folder
         return
-    if "__init__.py" in found:  # inside another package, a folder is not a top-level package
+    if "__init__.py" in entries:  # inside another package, a folder is not a top-level package
         return
-    for name, is_folder in found.items():
+    for name, is_folder in entries.items():
         if is_folder and name in names:
             yield _find_checkout(above) or folder / name
         elif is_folder and len(above) < MAX_SEARCH_DEPTH:

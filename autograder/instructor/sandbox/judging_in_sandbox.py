@@ -198,13 +198,13 @@ def _explain_deadlock(error_output: str) -> str:
     Returns:
         The explanation; empty if the process ended for another reason.
     """
-    found = DEADLOCK_MESSAGE.search(error_output)
-    if found is None:
+    match = DEADLOCK_MESSAGE.search(error_output)
+    if match is None:
         return ""
-    kind = found["kind"].replace(" ", "-")
+    kind = match["kind"].replace(" ", "-")
     kind = f"{'an' if kind.startswith('a') else 'a'} {kind}"
     return (
-        f"The program hangs: only {found['some']} of {found['all']} devices reached {kind}, and "
+        f"The program hangs: only {match['some']} of {match['all']} devices reached {kind}, and "
         f"waited there for the others. Every device has to run the same collectives in the same "
         f"order. Is there a collective in a branch of lax.cond, or in a loop, that depends on the "
         f"device (lax.axis_index) or on the values in its block? Call the collective outside of "

@@ -35,10 +35,10 @@ def bits_per_element(dtype: str) -> int:
         return 8
     if dtype in ("token", "opaque"):
         return 0
-    found = re.fullmatch(r"(?:[suc]|b?f)(\d+)(?:e\d+m\d+\w*)?", dtype)
-    if found is None:
+    match = re.fullmatch(r"(?:[suc]|b?f)(\d+)(?:e\d+m\d+\w*)?", dtype)
+    if match is None:
         raise ValueError(f"XLA has no type of elements named {dtype!r}.")
-    return int(found[1])
+    return int(match[1])
 
 
 def count_bytes(dtype: str, shape: Shape) -> int:

@@ -240,8 +240,8 @@ def _compute(scope: Scope, number: int, partitions: int, known: _Known) -> npt.N
         return _evaluate(scope.outer, argument, partitions, known)
     if opcode == "get-tuple-element":
         source = scope.computation[instruction.operands[0]]
-        found = scope.initial_value(instruction) if source.opcode == "parameter" else None
-        return _evaluate(*found, partitions, known) if found is not None else None
+        initial = scope.initial_value(instruction) if source.opcode == "parameter" else None
+        return _evaluate(*initial, partitions, known) if initial is not None else None
     if opcode in (*MOVES, "broadcast"):
         value = operand(0)
         if value is not None and value.dtype == bool and instruction.arrays[0][0] != "pred":

@@ -36,8 +36,8 @@ def find_requested_type(scope: Scope, operand: int, result: Instruction | None) 
     """
     ((dtype, _), *_) = scope.computation[operand].arrays
     after = set(_types_after(scope, result, MAX_STEPS)) if result is not None else set()
-    found = after.pop() if len(after) == 1 else None
-    narrow = found or _type_before(scope, operand, MAX_STEPS) or dtype
+    type_after = after.pop() if len(after) == 1 else None
+    narrow = type_after or _type_before(scope, operand, MAX_STEPS) or dtype
     return narrow if bits_per_element(narrow) < bits_per_element(dtype) else dtype
 
 

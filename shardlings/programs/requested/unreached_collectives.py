@@ -126,7 +126,7 @@ def find_unreached_collective(module: Any, mesh: jax.sharding.Mesh) -> Unreached
         search.run_main()
     except _TooLongError:
         return None
-    return search.found
+    return search.unreached
 
 
 class _TooLongError(Exception):
@@ -137,13 +137,13 @@ class _Search:
     """Follows a module's values, from its arguments to its collectives.
 
     Attributes:
-        found: the first collective that some devices need not reach.
+        unreached: the first collective that some devices need not reach.
     """
 
     def __init__(
         self, symbols: Any, mesh: jax.sharding.Mesh, collectives: dict[Any, Collective]
     ) -> None:
-        self.found: UnreachedCollective | None = None
+        self.unreached: UnreachedCollective | None = None
         self._symbols = symbols
         self._collectives = collectives
         self._partitions = {device.id: i for i, device in enumerate(mesh.devices.flat)}
@@ -228,8 +228,8 @@ class _Search:
             groups = [self._all]
         for is_in_loop, decision in reversed(self._decisions):
             sources = decision.sources_within(groups)
-            if sources and self.found is None:
-                self.found = UnreachedCollective(collective, is_in_loop, sources)
+            if sources and self.unreached is None:
+                self.unreached = UnreachedCollective(collective, is_in_loop, sources)
 
     def _communicate(
         self, collective: Collective, operands: list[Spread], results: int
