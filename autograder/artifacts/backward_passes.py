@@ -160,7 +160,7 @@ def run_passes(
     )
     saved = _without_arguments(passed[0][1:], samples[0])
     return GradientRun(
-        samples=[[*inputs, of] for inputs, of in zip(samples, of_values, strict=True)],
+        samples=[[*inputs, gradient] for inputs, gradient in zip(samples, of_values, strict=True)],
         ran=replace(forward, outputs=outputs, container="tuple"),
         costs=BackwardCosts(saved, backward.report.flops),
     )

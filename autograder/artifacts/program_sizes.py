@@ -236,9 +236,12 @@ def _describe_first_difference(
     """Say which operation is the first that differs; empty if only groups of collectives do."""
     for operations, outline in zip(programs[1:], outlines[1:], strict=True):
         pairs = enumerate(zip_longest(outlines[0], outline))
-        at = next((i for i, (real, small) in pairs if real != small), None)
-        if at is not None:
-            real, small = _operation_in_words(programs[0], at), _operation_in_words(operations, at)
+        place = next((i for i, (real, small) in pairs if real != small), None)
+        if place is not None:
+            real, small = (
+                _operation_in_words(programs[0], place),
+                _operation_in_words(operations, place),
+            )
             if "`call`" in f"{real} {small}":
                 return ""  # of a library's function, whose line need not be where they differ
             if real == small:
@@ -247,12 +250,12 @@ def _describe_first_difference(
     return ""
 
 
-def _operation_in_words(operations: Sequence[Any], at: int) -> str:
+def _operation_in_words(operations: Sequence[Any], place: int) -> str:
     """Return an operation's name and line, such as `reduce` (line 7)."""
-    if at >= len(operations):
+    if place >= len(operations):
         return "the end of the program"
-    name = operations[at].name.rpartition(".")[2]
-    return f"`{name}`{_line(operations[at])}"
+    name = operations[place].name.rpartition(".")[2]
+    return f"`{name}`{_line(operations[place])}"
 
 
 def _line(operation: Any) -> str:

@@ -81,10 +81,10 @@ def explain_endless_call(
         what: the beginning of the sentence, such as "f(3) did not finish".
     """
     line = line_in_cell(error.stopped, function)
-    at = f" ({line})" if line else ""
+    where = f" ({line})" if line else ""
     return NotCaptured(
         "does-not-end",
-        f"{what} within {error.limit}, and was stopped{at}. Is there a loop that never ends?",
+        f"{what} within {error.limit}, and was stopped{where}. Is there a loop that never ends?",
     )
 
 

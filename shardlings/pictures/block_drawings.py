@@ -173,7 +173,7 @@ def _line_as_svg(
 
 
 def _text_as_svg(text: SceneText) -> str:
-    x, y = text.at
+    x, y = text.place
     anchor = {"left": "start", "center": "middle", "right": "end"}[text.anchor]
     parts = " ".join(
         svg_element(
@@ -238,7 +238,7 @@ def blocks_as_figure(pictures: Sequence[Picture]) -> "Figure":
         for text in scene.texts:
             bold = "bold" if any(style == "axis" for style, _ in text.parts) else "normal"
             ax.text(
-                *text.at, text.text, ha=text.anchor, va="center", fontsize=8, fontweight=bold
+                *text.place, text.text, ha=text.anchor, va="center", fontsize=8, fontweight=bold
             )  # fmt: skip
         look = {"ha": "left", "va": "top", "fontsize": 8, "alpha": 0.75}
         ax.text(0, scene.height + 8, "\n".join(below[i]), **look)

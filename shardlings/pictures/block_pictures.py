@@ -251,12 +251,12 @@ class SceneText:
 
     Attributes:
         parts: pairs of a style and a text, which are written in one line.
-        at: the point where it is.
+        place: the point where it is.
         anchor: which part of the text is at that point.
     """
 
     parts: tuple[tuple[Style, str], ...]
-    at: Point
+    place: Point
     anchor: Literal["left", "center", "right"] = "center"
 
     @property
@@ -296,14 +296,14 @@ class Scene:
     def add_text(
         self,
         parts: tuple[tuple[Style, str], ...],
-        at: Point,
+        place: Point,
         anchor: Literal["left", "center", "right"] = "center",
     ) -> None:
         """Add a text, unless it is empty."""
         if parts:
-            self.texts.append(SceneText(parts, at, anchor))
+            self.texts.append(SceneText(parts, place, anchor))
             share = {"left": 1.0, "center": 0.5, "right": 0.0}[anchor]
-            self.grow_to(at[0] + share * _width(parts), at[1] + 8)
+            self.grow_to(place[0] + share * _width(parts), place[1] + 8)
 
     def label_horizontal_edge(
         self, edge: Edge, left: float, right: float, y: float, above: bool
@@ -329,8 +329,8 @@ class Scene:
 
 def inset(points: Sequence[Point]) -> list[Point]:
     """Move the corners of an outline inwards, so that the outlines of two neighbours stay apart."""
-    (x, y), by = (sum(each) / len(points) for each in zip(*points, strict=True)), 2.5
-    return [(px + (by if px < x else -by), py + (by if py < y else -by)) for px, py in points]
+    (x, y), gap = (sum(each) / len(points) for each in zip(*points, strict=True)), 2.5
+    return [(px + (gap if px < x else -gap), py + (gap if py < y else -gap)) for px, py in points]
 
 
 def margin_of(edge: Edge) -> float:

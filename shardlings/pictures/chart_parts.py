@@ -58,15 +58,15 @@ def mark_chart_places(
                   fillstyle="none" if latest and not is_latest else "full",
                   label="" if text in labelled else text)  # fmt: skip
         labelled.add(text)
-        at = axes.transData.transform((x, y))
-        near = (names for place, names in groups if max(abs(at - place) / LABEL_SIZE) < 1)
+        point = axes.transData.transform((x, y))
+        near = (names for place, names in groups if max(abs(point - place) / LABEL_SIZE) < 1)
         if (names := next(near, None)) is not None:
             names.append(name)
         else:
-            groups.append((at, [name]))
-    for at, names in groups:
+            groups.append((point, [name]))
+    for point, names in groups:
         names = list(filter(None, names))
-        x, y = axes.transData.inverted().transform(at)
+        x, y = axes.transData.inverted().transform(point)
         if left_until is None:
             align, offset = "left", (5, 3)
         else:

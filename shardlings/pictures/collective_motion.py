@@ -56,13 +56,13 @@ class Resting:
     """A piece that lies in a slot for a while.
 
     Attributes:
-        at: the position of the device in the group, and the slot.
+        place: the position of the device in the group, and the slot.
         moment: how long it lies there.
         on_right: whether it is in the right one of two grids.
     """
 
     piece: Piece
-    at: tuple[int, int]
+    place: tuple[int, int]
     moment: Moment
     on_right: bool = False
 
@@ -126,7 +126,7 @@ def motion_of(kind: str, size: int, pairs: tuple[tuple[int, int], ...] = ()) -> 
     resting = []
     if has_two_grids:
         resting += [
-            Resting(piece, at, Moment(0, seconds)) for at, piece in _pieces(before) if piece
+            Resting(piece, place, Moment(0, seconds)) for place, piece in _pieces(before) if piece
         ]
         if kind == CollectiveKind.COLLECTIVE_PERMUTE:  # nothing is there before it arrives
             empty = tuple((None,) for _ in states[0].held)
@@ -140,9 +140,9 @@ def motion_of(kind: str, size: int, pairs: tuple[tuple[int, int], ...] = ()) -> 
         tuple(resting),
         tuple(_moving(kind, states, before, pairs, has_two_grids)),
         tuple(
-            (at, Moment(_arrives(step), _begins(step + 1) if step < steps else seconds))
+            (place, Moment(_arrives(step), _begins(step + 1) if step < steps else seconds))
             for step, state in enumerate(states)
-            for at in sorted(state.arrived)
+            for place in sorted(state.arrived)
         ),
     )
 
@@ -164,8 +164,8 @@ def _pieces(held: Held) -> Iterator[tuple[tuple[int, int], Piece | None]]:
 
 def _resting(states: tuple[Step, ...], seconds: float, on_right: bool) -> Iterator[Resting]:
     """Yield the pieces in slots, each as long as it lies there."""
-    for at, _ in _pieces(states[0].held):
-        lying = [state.held[at[0]][at[1]] for state in states]
+    for place, _ in _pieces(states[0].held):
+        lying = [state.held[place[0]][place[1]] for state in states]
         first = 0
         for number in range(1, len(lying) + 1):
             if number < len(lying) and lying[number] == lying[first]:
@@ -176,7 +176,7 @@ def _resting(states: tuple[Step, ...], seconds: float, on_right: bool) -> Iterat
                 is_sent_on = number < len(lying) and lying[number] is None
                 end = _begins(number) if is_sent_on else _arrives(number)
                 moment = Moment(_arrives(first), end if number < len(lying) else seconds)
-                yield Resting(piece, at, moment, on_right)
+                yield Resting(piece, place, moment, on_right)
             first = number
 
 

@@ -248,8 +248,8 @@ def _permutation_as_svg(picture: CollectivePicture) -> str:
     row_step = ROW_HEIGHT + ROW_GAP
     middles = [HEADING_HEIGHT + row * row_step + ROW_HEIGHT / 2 for row in range(len(before))]
     for row, y in enumerate(middles):
-        for at, x, held in ((0.0, left, before), (right + width + 8, right, after)):
-            _draw_device(drawing, picture.group[row], at, y, FONT_SIZE)
+        for device_left, x, held in ((0.0, left, before), (right + width + 8, right, after)):
+            _draw_device(drawing, picture.group[row], device_left, y, FONT_SIZE)
             box = (x, y - ROW_HEIGHT / 2, width, ROW_HEIGHT)
             _draw_slot(drawing, held[row][0], picture, box)
     for source, target in picture.pairs:
@@ -439,9 +439,9 @@ class _MotionGrids:
         self.width = DEVICE_COLUMN + self.slots * (self.slot_width + SLOT_GAP)
         self.lefts = [number * (self.width + MOTION_GAP) for number in range(len(self.held))]
 
-    def place(self, at: tuple[int, int], on_right: bool = False) -> Point:
+    def place(self, place: tuple[int, int], on_right: bool = False) -> Point:
         """Return the upper left corner of a slot, given the device's position and the slot."""
-        member, slot = at
+        member, slot = place
         left = self.lefts[-1 if on_right else 0] + DEVICE_COLUMN
         return left + slot * (self.slot_width + SLOT_GAP), self.top + member * self.row_step
 
@@ -464,11 +464,11 @@ class _MotionGrids:
         """Draw the pieces, all that are seen at once and move in one direction in one drawing."""
         motion, drawings = self.motion, dict[_SeenTogether, Drawing]()
         for lying in motion.resting:
-            corner = self.place(lying.at, lying.on_right)
+            corner = self.place(lying.place, lying.on_right)
             self._draw_piece(drawings, lying.piece, corner, (lying.moment, None, False))
-        for at, moment in motion.outlined:
+        for place, moment in motion.outlined:
             outline = drawings.setdefault((moment, (0.0, 0.0), False), Drawing())
-            corner = self.place(at, motion.has_two_grids)
+            corner = self.place(place, motion.has_two_grids)
             outline.highlight_box(*corner, self.slot_width, MOTION_ROW_HEIGHT)
         for moving in motion.moving:
             (x, y), end = self.place(moving.start), self.place(moving.end, motion.has_two_grids)

@@ -299,15 +299,15 @@ def _draw(chart: GanttChart, scale: _Scale) -> str:
             middle = top + LANE_HEIGHT / 2
             drawing.text(name, (0, middle), LABEL_SIZE)
             for bar in bars:
-                at = left + scale.pixels * (bar.start - row.start)
+                start = left + scale.pixels * (bar.start - row.start)
                 width = scale.pixels * (bar.drawn_end - bar.start)
                 add_box = drawing.cut_off_box if bar.is_cut_off else drawing.box
                 gap = 0 if bar.joins_next else 1
-                add_box(at, top, max(width - gap, 0.5), LANE_HEIGHT - 3, bar.colour)
+                add_box(start, top, max(width - gap, 0.5), LANE_HEIGHT - 3, bar.colour)
                 if scale.has_room_for_label(bar):
-                    drawing.label(bar.drawn_label, (at + width / 2, middle - 1), LABEL_SIZE)
+                    drawing.label(bar.drawn_label, (start + width / 2, middle - 1), LABEL_SIZE)
                 elif len(bars) == 1 and bar.label:  # nothing else is beside the bar
-                    beside = _find_place_beside(bar.label, at, at + width, left + CHART_WIDTH)
+                    beside = _find_place_beside(bar.label, start, start + width, left + CHART_WIDTH)
                     if beside >= left:
                         drawing.text(bar.label, (beside, middle - 1), LABEL_SIZE)
         if chart.axis:
@@ -360,14 +360,14 @@ def _draw_axis(
         if time < row.start or time > row.end or (time == row.end and not is_last):
             continue  # the next row begins with its end
         number, mark = f"{time:g}", left + scale.pixels * (time - row.start)
-        at = mark + scale.pixels / 2 if chart.has_steps else mark
+        tick = mark + scale.pixels / 2 if chart.has_steps else mark
         half = text_width(number, LABEL_SIZE) / 2
-        if at + half > left + CHART_WIDTH + MAX_OVERHANG:
+        if tick + half > left + CHART_WIDTH + MAX_OVERHANG:
             continue  # the number has no room
         if not chart.has_steps:
-            drawing.hairline_box(at - wide / 2, top, wide, high)
+            drawing.hairline_box(tick - wide / 2, top, wide, high)
         # numbers keep off the axis's name
-        centre = max(at, left - GAP + half)
+        centre = max(tick, left - GAP + half)
         drawing.text(number, (centre, middle + 1), LABEL_SIZE, centred=True)
 
 

@@ -167,7 +167,7 @@ class Drawing:
     def text(
         self,
         text: str,
-        at: Point,
+        place: Point,
         font_size: float = FONT_SIZE,
         *,
         bold: bool = False,
@@ -179,7 +179,7 @@ class Drawing:
             look["text_anchor"] = "start"
         if bold:
             look["style"] = "font-weight:600"
-        self._text(text, at, font_size, **look)
+        self._text(text, place, font_size, **look)
 
     def layers(self) -> str:
         """Return the markup of the drawing, without an `<svg>` around it."""
@@ -216,8 +216,8 @@ class Drawing:
             svg_element("path", d=path, fill="none", stroke="currentColor", stroke_width=stroke)
         )
 
-    def _text(self, text: str, at: Point, font_size: float, **look: str) -> None:
-        x, y = at[0], at[1] + 0.36 * font_size  # the baseline
+    def _text(self, text: str, place: Point, font_size: float, **look: str) -> None:
+        x, y = place[0], place[1] + 0.36 * font_size  # the baseline
         look_of_group = _attributes(**({"text_anchor": "middle"} | look), font_size=font_size)
         texts = self._texts.setdefault(look_of_group, [])
         texts.append(svg_element("text", html.escape(text), x=x, y=y))

@@ -202,17 +202,17 @@ def _dimensions_moved(pairs: Groups, shape: tuple[int, ...]) -> tuple[tuple[int,
     """
     moved, carried = set[int](), defaultdict[tuple[int, tuple[int, ...], int], float](float)
     for source, target in pairs:
-        at, to = (list(map(int, np.unravel_index(i, shape))) for i in (source, target))
+        position, goal = (list(map(int, np.unravel_index(i, shape))) for i in (source, target))
         for d, size in enumerate(shape):
-            there = (to[d] - at[d]) % size
+            there = (goal[d] - position[d]) % size
             for direction, steps in ((1, there), (-1, (size - there) % size)):
                 if 0 < 2 * steps <= size:
                     moved.add(d)
                     for step in range(steps):
-                        link = at.copy()
-                        link[d] = (at[d] + direction * step) % size
+                        link = position.copy()
+                        link[d] = (position[d] + direction * step) % size
                         carried[d, tuple(link), direction] += 0.5 if 2 * steps == size else 1
-            at[d] = to[d]
+            position[d] = goal[d]
     return tuple(sorted(moved)), 2 * max(carried.values(), default=0)
 
 

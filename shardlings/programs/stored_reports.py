@@ -285,7 +285,7 @@ class ReportComparison(ShownAsDocument):
 
     def _table(self, changes: Sequence[Change]) -> Table:
         unit = choose_byte_unit([float(size) for change in changes for size in change.bytes])
-        of = "bytes" if unit == BYTES else f"bytes, in {unit.name}"
+        what = "bytes" if unit == BYTES else f"bytes, in {unit.name}"
         rows = []
         for change in changes:
             row = change.row
@@ -297,7 +297,7 @@ class ReportComparison(ShownAsDocument):
                 *(unit.write(size) for size in change.bytes),
             )  # fmt: skip
             rows.append(TableRow(cells, above=line))
-        headings = ("", "line and collective", "over", f"{of}, before", "now")
+        headings = ("", "line and collective", "over", f"{what}, before", "now")
         return Table(headings, tuple(rows), "lllrr")
 
     def _totals(self) -> str:

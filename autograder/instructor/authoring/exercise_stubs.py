@@ -239,9 +239,9 @@ def _with_imports(source: str, lines: list[str]) -> list[str]:
     missing = sorted({"Exercise", "PlacedLike"} - imported)
     if not missing:
         return lines
-    at = imports[-1].end_lineno or 0 if imports else 1
+    end = imports[-1].end_lineno or 0 if imports else 1
     needed = f"from autograder.exercises import {', '.join(missing)}\n"
-    return [*lines[:at], *([] if "autograder" in lines[at - 1] else ["\n"]), needed, *lines[at:]]
+    return [*lines[:end], *([] if "autograder" in lines[end - 1] else ["\n"]), needed, *lines[end:]]
 
 
 def _with_cells(path: Path, exercise_id: str, name: str) -> Any:
@@ -250,8 +250,8 @@ def _with_cells(path: Path, exercise_id: str, name: str) -> Any:
     names = [get_grade_id(cell) for cell in notebook.cells]
     checks = [i for i, grade_id in enumerate(names) if grade_id.endswith("-check")]
     ends = (i for i, c in enumerate(notebook.cells) if c.source.startswith("## Remember"))
-    at = max(checks) + 1 if checks else next(ends, len(notebook.cells))
-    notebook.cells[at:at] = make_exercise_cells(exercise_id)
+    place = max(checks) + 1 if checks else next(ends, len(notebook.cells))
+    notebook.cells[place:place] = make_exercise_cells(exercise_id)
     return notebook
 
 

@@ -118,7 +118,7 @@ def _release_pages(
             errors.append(f"{assignment} is not in the exchange. {find_first_exception(done)}")
             continue
         cannot = list_unreleased_students(course, assignment, choice.student or "*")
-        count += sum(of == assignment and student not in cannot for student, of in graded)
+        count += sum(each == assignment and student not in cannot for student, each in graded)
         if cannot:
             errors.append(
                 f"{assignment}: the pages of {', '.join(cannot)} are not in the exchange, because "

@@ -34,8 +34,8 @@ def show_progress(
         name: returns the name that is shown for an item.
     """
     if not console.is_terminal:
-        for at, item in enumerate(items, 1):
-            line = printable(f"{doing} {at}/{len(items)}: {name(item)}")
+        for number, item in enumerate(items, 1):
+            line = printable(f"{doing} {number}/{len(items)}: {name(item)}")
             console.print(line, markup=False, highlight=False)
             yield item
         return
@@ -99,8 +99,8 @@ class GradingProgress:
         self.running[pair] = time.monotonic()
         self._write("begun", *pair)
         if not self.console.is_terminal:
-            at = f"{len(self.usual) - len(self.waiting)}/{len(self.usual)}"
-            line = f"Grading {at}: {', '.join(pair)}{self._left(' ({})')}"
+            place = f"{len(self.usual) - len(self.waiting)}/{len(self.usual)}"
+            line = f"Grading {place}: {', '.join(pair)}{self._left(' ({})')}"
             self.console.print(printable(line), markup=False, highlight=False)
         self._show()
 

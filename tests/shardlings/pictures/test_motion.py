@@ -23,7 +23,7 @@ def pairs_of(kind, size):
 def lying_at(motion, seconds, on_right):
     """Return the pieces in slots at a time."""
     return {
-        r.at: r.piece
+        r.place: r.piece
         for r in motion.resting
         if r.on_right == on_right and r.moment.start <= seconds < r.moment.end
     }
