@@ -231,9 +231,28 @@ def _find_counter(loop: Any) -> LoopCounter | None:
         initial=loop.operands,
         updated=_returned(body),
     )
-    if counter is not None and counter.limit is None and not _is_invariant(test.operands[1], loop):
+    if counter is None or _may_wrap_around(counter, loop):
+        return None
+    if counter.limit is None and not _is_invariant(test.operands[1], loop):
         return None
     return counter
+
+
+def _may_wrap_around(counter: LoopCounter, loop: Any) -> bool:
+    """Check whether a counter may step over the largest number of its type, and begin anew.
+
+    In steps of 2, an 8-bit integer goes from 126 to -128, and is never 127 or more.
+    """
+    from jax.extend.mlir import ir
+
+    element = ir.IntegerType(ir.RankedTensorType(loop.operands[counter.position].type).element_type)
+    smallest = 0 if element.is_unsigned else -(2 ** (element.width - 1))
+    largest = smallest + 2**element.width - 1
+    if counter.step > 0:
+        last = (largest if counter.limit is None else counter.limit) - 1 + counter.step
+    else:
+        last = (smallest if counter.limit is None else counter.limit) + 1 + counter.step
+    return not smallest <= last <= largest
 
 
 def _describe(loop: Any, value: Any) -> LoopValue:

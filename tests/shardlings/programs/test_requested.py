@@ -247,6 +247,31 @@ def test_work_outside_of_shard_map_is_counted(function, outside):
     assert requested.count_flops_outside_shard_map(module) == pytest.approx(outside, abs=600)
 
 
+def counting(dtype, step, limit):
+    """Return a function that adds 1 in each round of a loop that counts from 0 to a limit."""
+
+    def count(a):
+        end = a.sum().astype(dtype) if limit is None else limit
+        start = jnp.zeros((), dtype), a
+        return lax.while_loop(lambda c: c[0] < end, lambda c: (c[0] + step, c[1] + 1), start)
+
+    return count
+
+
+@pytest.mark.parametrize(
+    ("dtype", "step", "limit", "is_sure"),
+    [
+        ("int32", 1, 9, True), ("int32", 3, 9, True), ("int32", 1, None, True),
+        ("int32", 2, None, False), ("int8", 1, 127, True), ("int8", 2, 126, True),
+        ("int8", 2, 127, False), ("uint8", 2, 254, True), ("uint8", 2, 255, False),
+    ],
+)  # fmt: skip
+def test_a_counter_that_may_step_over_the_largest_number_need_not_end(dtype, step, limit, is_sure):
+    argument = jax.ShapeDtypeStruct((4,), jnp.float32)
+    module = jax.jit(counting(dtype, step, limit)).lower(argument).compiler_ir("stablehlo")
+    assert requested.is_sure_to_end(module) == is_sure
+
+
 @pytest.mark.parametrize(
     "body",
     [
