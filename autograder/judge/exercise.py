@@ -1,8 +1,11 @@
 """`Exercise`, and `Requirement`: the base class of each kind of requirement.
 
 A kind of requirement is one class. It holds what the exercise's author specifies, plans what the
-kernel captures, and judges the captured evidence. No other code has to know about it, so another
-course's package can define kinds of its own.
+kernel captures, and judges the captured evidence. Judging asks a kind what it has to know, so
+another course's package can define kinds of its own. Only two kinds are known to other modules:
+`scoring.py` groups the cells of a table (`Predicts`) by their right answers, and
+`requirements_on_requests.py` and `requirements_on_values.py` read the reference of an answer from
+its `Computes`.
 """
 
 from collections.abc import Mapping
@@ -71,6 +74,8 @@ class Requirement:
         about: the subject of this kind in one word, such as `values`; it heads a column.
         order: when this counts, relative to the other requirements on the same answer.
         evidence: the types of evidence that `judge` accepts.
+        is_usual_subject: whether an exercise without `about` is about requirements of this kind.
+        depends_on_layout: whether a wrong layout can be the cause if this is not met.
         mistakes: by diagnosis, a `Mistake` or the only way to make it.
         runs_in_kernel: whether the judged function ran in the student's kernel. Its inputs then
             came from a seed that the kernel knew; for all other evidence the judge samples new
@@ -80,6 +85,8 @@ class Requirement:
     about: ClassVar[str]
     order: ClassVar[Order] = Order.VALUES
     evidence: ClassVar[tuple[type, ...]]
+    is_usual_subject: ClassVar[bool] = True
+    depends_on_layout: ClassVar[bool] = False
     runs_in_kernel: ClassVar[bool] = False
     mistakes: Mapping[str, Any] = MappingProxyType({})
 
@@ -121,6 +128,14 @@ class Requirement:
         """
         raise NotImplementedError
 
+    def lacks_collectives(self, finding: Finding) -> bool:
+        """Check whether the answer leaves collectives to the compiler that it has to request."""
+        return False
+
+    def is_needlessly_explicit(self, finding: Finding) -> bool:
+        """Check whether the answer requests collectives that it has to leave to the compiler."""
+        return False
+
     @property
     def exported_for(self) -> tuple[tuple[Argument, ...], ...]:
         """The lists of arguments that this has a function exported for; usually none."""
@@ -153,7 +168,7 @@ class Exercise:
         afterwards: a sentence for those who solved it: another way to do it, or where this occurs
             in practice.
         about: the kinds of requirement that carry three quarters of an answer's points; empty for
-            all kinds except `Computes`.
+            all kinds that are usual subjects, which `Computes` is not.
         together: whether the points for these kinds are earned only if all requirements of them are
             met. One that is missed by little, such as by a collective too many, costs only its own
             part. If an answer has no other requirements, these are all of its points.

@@ -15,13 +15,10 @@ from autograder.judge.diagnoses import (
     ADDED_BY_COMPILER,
     NOT_COUNTED,
     UNANSWERED,
-    is_explicit_collective,
     is_left_to_compiler,
     list_generalisations,
 )
 from autograder.judge.exercise import MALFORMED, Exercise, Order, Requirement
-from autograder.judge.requirements_on_requests import Requests
-from autograder.judge.requirements_on_states import Donates
 from autograder.judge.scoring import compute_share, explain_share
 from autograder.judge.verdict import OF_THE_CHECK, Finding, Verdict
 
@@ -95,21 +92,20 @@ def _apply_order(exercise: Exercise, findings: list[Finding]) -> Iterator[Findin
     needlessly_explicit = set[str]()  # answers that request what they have to leave to the compiler
     for requirement, finding in zip(exercise.requirements, findings, strict=True):
         if not finding.met:
-            if _is_needlessly_explicit(requirement, finding):
+            if requirement.is_needlessly_explicit(finding):
                 needlessly_explicit.add(finding.answer)
             precedes_all = (
                 is_left_to_compiler(finding.diagnosis) or finding.answer in needlessly_explicit
             )
             rank = -1 if precedes_all else requirement.order
             first_unmet[finding.answer] = min(rank, first_unmet.get(finding.answer, rank))
-        lacks = isinstance(requirement, Requests) and requirement.at_least and not finding.met
-        if lacks or ADDED_BY_COMPILER in list_generalisations(finding.diagnosis):
+        is_added = ADDED_BY_COMPILER in list_generalisations(finding.diagnosis)
+        if is_added or requirement.lacks_collectives(finding):
             lacks_collectives.add(finding.answer)
     for requirement, finding in zip(exercise.requirements, findings, strict=True):
         first = first_unmet.get(finding.answer, Order.COSTS)
         is_compilers_cost = finding.answer in lacks_collectives and requirement.order == Order.COSTS
-        # a buffer that is donated cannot be used for a result with another layout
-        is_unknown = isinstance(requirement, Donates) and first == Order.LAYOUT
+        is_unknown = requirement.depends_on_layout and first == Order.LAYOUT
         if (finding.met or is_unknown) and (requirement.order > first or is_compilers_cost):
             waits_for = "the program does what the exercise asks"
             if first < 0 and finding.answer not in needlessly_explicit:
@@ -121,12 +117,6 @@ def _apply_order(exercise: Exercise, findings: list[Finding]) -> Iterator[Findin
             )
         else:
             yield finding
-
-
-def _is_needlessly_explicit(requirement: Requirement, finding: Finding) -> bool:
-    """Check for an explicit collective where the compiler should add the collectives."""
-    is_explicit = is_explicit_collective(finding.diagnosis)
-    return isinstance(requirement, Requests) and not requirement.mapped and is_explicit
 
 
 def verdict_without_evidence(exercise: Exercise, diagnosis: str, sentence: str) -> Verdict:

@@ -25,6 +25,7 @@ from autograder.judge.diagnoses import (
     OTHER_BLOCKS_ENTER,
     OUTSIDE_THE_BODY,
     TOO_SELDOM,
+    is_explicit_collective,
     name_explicit_collective,
     name_missing_collective,
 )
@@ -187,6 +188,14 @@ class Requests(Requirement):
             if not added.met:
                 return _add_arguments(i, arguments, added)
         return first
+
+    def lacks_collectives(self, finding: Finding) -> bool:
+        """Check whether kinds are missing that have to run at least so often."""
+        return bool(self.at_least) and not finding.met
+
+    def is_needlessly_explicit(self, finding: Finding) -> bool:
+        """Check for an explicit collective where the compiler should add the collectives."""
+        return not self.mapped and is_explicit_collective(finding.diagnosis)
 
     def _judge_program(
         self,

@@ -93,6 +93,8 @@ class Donates(Requirement):
     about: ClassVar = "donation"
     order: ClassVar = Order.COSTS
     evidence: ClassVar = (Program,)
+    # a buffer that is donated cannot be used for a result with another layout
+    depends_on_layout: ClassVar = True
 
     answer: str
     count: int

@@ -94,6 +94,7 @@ class Computes(Requirement):
 
     about: ClassVar = "values"
     evidence: ClassVar = (Program,)
+    is_usual_subject: ClassVar = False
 
     answer: str
     asks: str

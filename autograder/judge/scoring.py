@@ -14,7 +14,6 @@ from humanize import natural_list
 from autograder.evidence import plain
 from autograder.judge.exercise import Exercise, Requirement
 from autograder.judge.requirements_on_results import Predicts, is_predicted
-from autograder.judge.requirements_on_values import Computes
 from autograder.judge.verdict import Finding
 from autograder.judge.wording import in_percent
 
@@ -174,7 +173,7 @@ def _is_about(exercise: Exercise, requirement: Requirement) -> bool:
     """Check whether an exercise is about a requirement; by default it is, unless of values."""
     if exercise.about:
         return isinstance(requirement, exercise.about)
-    return not isinstance(requirement, Computes)
+    return requirement.is_usual_subject
 
 
 class _Group(NamedTuple):
