@@ -33,6 +33,7 @@ from autograder.evidence.data import (
 from autograder.evidence.exported_functions import DesignPlan, GradientPlan, ProgramPlan
 from autograder.evidence.placements import PlacementPlan, PlacementsPlan
 from autograder.evidence.plans import (
+    DID_NOT_FINISH,
     AnswerPlan,
     ObserveRequest,
     Plan,
@@ -50,6 +51,7 @@ from autograder.evidence.time_limits import announce_wait
 from autograder.evidence.unfinished_cells import begin_cell, end_cell, watch_cells
 
 __all__ = [
+    "DID_NOT_FINISH",
     "MIME_TYPE",
     "AnswerPlan",
     "Contents",

@@ -26,6 +26,7 @@ from autograder.evidence.placements import PlacementsPlan, Shape, capture_placem
 from autograder.evidence.time_limits import DoesNotEndError, call_within_limit, explain_endless_call
 from autograder.evidence.unsuitable_answers import describe_type, not_a_function
 from autograder.explanations import (
+    RAISED,
     copy_name,
     explain_error,
     insert_before_jax_message,
@@ -173,7 +174,7 @@ def export_answer(
             f"It compiles for {exports[0].arguments}{only}. For {failed.arguments}, "
             f"{_lower_first_letter(sentence)}"
         )
-        if diagnosis in ("raised", "does-not-reshape"):
+        if diagnosis in (RAISED, "does-not-reshape"):
             question = (
                 "Is a size, a number of devices or a mesh written into it?"
                 if failed.dtypes == exports[0].dtypes

@@ -10,7 +10,7 @@ captures the function, and the grader calls it with inputs that the kernel does 
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -25,6 +25,9 @@ from autograder.evidence.unsuitable_answers import describe_type, missing_answer
 from autograder.explanations import Fault
 from autograder.processes import PackedFunction
 from shardlings.errors import TheirError, theirs
+
+DID_NOT_FINISH: Final = "did-not-finish"
+"""The diagnosis of an answer whose cell raised an error, or was interrupted."""
 
 AnswerPlan = (
     PlacementPlan
@@ -103,7 +106,7 @@ def _capture_answer(name: str, plan: AnswerPlan, answer: object) -> Piece:
     try:
         sentence = explain_unfinished(name, answer)
         if sentence:
-            return NotCaptured("did-not-finish", sentence)
+            return NotCaptured(DID_NOT_FINISH, sentence)
         with theirs():  # Looking at an answer can run the learner's code: a property, a __repr__.
             return missing_answer(answer) or plan.capture(name, answer)
     except TheirError as raised:

@@ -8,21 +8,27 @@ from pathlib import Path
 
 from autograder.explanations.faults import Fault, explain_fault, report_address
 from autograder.explanations.jax_errors import (
+    BLOCKS_DO_NOT_FIT,
     DIAGNOSES,
     JAX_SAYS,
+    RAISED,
     copy_name,
     diagnose_jax_error,
     explain_error,
     insert_before_jax_message,
     is_jax_error_without_message,
 )
+from autograder.explanations.operands import NOT_GATHERED
 from shardlings.errors import add_own_folder
 
 add_own_folder(Path(__file__).parents[1])
 
 __all__ = [
+    "BLOCKS_DO_NOT_FIT",
     "DIAGNOSES",
     "JAX_SAYS",
+    "NOT_GATHERED",
+    "RAISED",
     "Fault",
     "copy_name",
     "diagnose_jax_error",

@@ -27,6 +27,12 @@ from shardlings.errors import (
     unwrap,
 )
 
+RAISED: Final = "raised"
+"""The diagnosis of an error that is not known."""
+
+BLOCKS_DO_NOT_FIT: Final = "blocks-do-not-fit"
+"""The diagnosis of a matmul whose operands differ in the length of the contracted dimension."""
+
 UNBOUND: Final = (
     "A collective names an axis that the mesh does not have, or it is called outside the body of a "
     "shard_map."
@@ -328,7 +334,7 @@ MEANINGS: Final = (
     (
         r"contracting dimensions to have the same shape, got \((?P<one>\d+),\) and "
         r"\((?P<other>\d+),\)",
-        "blocks-do-not-fit",
+        BLOCKS_DO_NOT_FIT,
         "A matmul is called on arrays that do not fit together: along the contracted dimension, "
         "the left one has length {one} and the right one {other}. Are they in the right order? "
         "[If it stands in the body of a shard_map, these are blocks: do in_specs give the body the "
@@ -337,7 +343,7 @@ MEANINGS: Final = (
     ),
     (
         r"contracting dimensions to have the same shape",
-        "blocks-do-not-fit",
+        BLOCKS_DO_NOT_FIT,
         "A matmul is called on arrays that do not fit together: their contracted dimensions have "
         "different lengths. [If it stands in the body of a shard_map, these are blocks: do "
         "in_specs give the body the blocks that it is meant to get?]",
@@ -523,7 +529,7 @@ CALLBACK: Final = "make_array_from_callback"
 
 DIAGNOSES: Final = frozenset(
     {
-        "raised",
+        RAISED,
         "callback-returns-none",
         "callback-returns-no-array",
         "asks-for-numbers",
@@ -546,10 +552,10 @@ def explain_error(
         axes: the names of the mesh axes of its arguments.
     """
     diagnosis, meaning = diagnose_jax_error(error)
-    if diagnosis == "blocks-do-not-fit" and (ungathered := describe_ungathered_operand(error)):
+    if diagnosis == BLOCKS_DO_NOT_FIT and (ungathered := describe_ungathered_operand(error)):
         diagnosis, meaning = NOT_GATHERED, ungathered
     if diagnosis == "static-argument" and not _has_static_argument(error, function):
-        diagnosis, meaning = "raised", ""
+        diagnosis, meaning = RAISED, ""
     if not meaning:
         return diagnosis, f"Your function raised {describe_error(error, function)}."
     where = line_in_cell(error, function)
@@ -585,7 +591,7 @@ def diagnose_jax_error(error: BaseException) -> tuple[str, str]:
     """Return a diagnosis of an error that JAX raised, and what the error usually means.
 
     Returns:
-        `"raised"` and an empty string for an unknown error.
+        `RAISED` and an empty string for an unknown error.
     """
     if isinstance(error, jax.errors.TracerIntegerConversionError):
         return (
@@ -630,7 +636,7 @@ def diagnose_jax_error(error: BaseException) -> tuple[str, str]:
             if diagnosis == "not-replicated" and (varying := _varying_result(message)):
                 return diagnosis, varying  # names of axes and results may contain braces
             return diagnosis, meaning.format(**found.groupdict())
-    return "raised", ""
+    return RAISED, ""
 
 
 def _is_raised_in_callback(error: BaseException) -> bool:

@@ -7,6 +7,14 @@ captured, and judges it. `remember` saves a learner's progress in a file of thei
 """
 
 from autograder.judge.comparing_values import ArrayFunction
+from autograder.judge.diagnoses import (
+    KERNEL_DIED,
+    MALFORMED,
+    NO_EVIDENCE,
+    NOT_COUNTED,
+    OTHER_EXERCISE,
+    UNANSWERED,
+)
 from autograder.judge.exercise import Exercise, Mistake, Order, Requirement, name_cell, ways_of
 from autograder.judge.judging import failed_verdict, judge, lesson_on, verdict_without_evidence
 from autograder.judge.progress import recall_progress, remember, show_hint, show_progress
@@ -62,7 +70,13 @@ from autograder.judge.verdict import Finding, NoScoreError, Trade, Verdict
 __all__ = [
     "COLOURS",
     "HEADLINES",
+    "KERNEL_DIED",
+    "MALFORMED",
     "MARKS",
+    "NOT_COUNTED",
+    "NO_EVIDENCE",
+    "OTHER_EXERCISE",
+    "UNANSWERED",
     "AnyOrder",
     "ArrayFunction",
     "Budget",

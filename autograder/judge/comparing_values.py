@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from autograder.judge.diagnoses import COPIES_DISAGREE, WRONG_DTYPE, WRONG_SHAPE, WRONG_VALUES
 from shardlings.documents import with_noun
 
 ROUNDING: Final = 16
@@ -68,7 +69,7 @@ def compare(
     """
     wanted = jax.tree.leaves(reference(*inputs))
     wrong = compare_outputs(outputs, wanted, names=names)
-    if wrong is None or wrong[0] != "values":
+    if wrong is None or wrong[0] != WRONG_VALUES:
         return wrong
     spread = _spread(reference, inputs, wanted)
     return compare_outputs(outputs, wanted, spread=spread, names=names)
@@ -95,10 +96,10 @@ def compare_outputs(
     """
     if len(outputs) != len(wanted):
         got, expected = (with_noun(len(a), "array") for a in (outputs, wanted))
-        return "shape", f"The function returned {got}; expected {expected}."
+        return WRONG_SHAPE, f"The function returned {got}; expected {expected}."
     if [o.shape for o in outputs] != [w.shape for w in wanted]:
         got, expected = (", ".join(map(describe_array, arrays)) for arrays in (outputs, wanted))
-        return "shape", f"The function returned {got}; expected {expected}."
+        return WRONG_SHAPE, f"The function returned {got}; expected {expected}."
     for number, (output, value) in enumerate(zip(outputs, wanted, strict=True)):
         allowed = min(
             rounding * (_unit(value) + (spread[number] if spread else 0.0)),
@@ -117,18 +118,20 @@ def compare_outputs(
                 for i in range(len(outputs))
                 if i != number
             )
-            return "dtype", _of_other_type(output, value, max(off) if is_only else np.inf, which)
+            return WRONG_DTYPE, _of_other_type(
+                output, value, max(off) if is_only else np.inf, which
+            )
         right = [each <= allowed for each in off]
         if not all(right) and _copies_disagree(output, allowed):
-            return "copies-disagree", (
+            return COPIES_DISAGREE, (
                 "Devices that should hold the same block hold different numbers. Does each have "
                 "its own part of a sum, or its own data, that was never combined?"
             )
         if not any(right):
-            return "values", "The values are wrong."
+            return WRONG_VALUES, "The values are wrong."
         if not all(right):
             devices = f"{right.count(False)} of {len(right)} devices"
-            return "values", f"The values are wrong on {devices}."
+            return WRONG_VALUES, f"The values are wrong on {devices}."
     return None
 
 

@@ -20,10 +20,11 @@ from humanize import natural_list
 
 from autograder.artifacts import Argument
 from autograder.evidence import AnswerPlan, Plan
+from autograder.judge.diagnoses import MALFORMED
 from autograder.judge.verdict import Finding
 from shardlings.layouts import Layout
 
-MALFORMED: Final = ("malformed", "The submission is not of the kind that this exercise needs.")
+NOT_AS_PLANNED: Final = (MALFORMED, "The submission is not of the kind that this exercise needs.")
 """The diagnosis and the sentence for evidence of another kind than was planned."""
 
 

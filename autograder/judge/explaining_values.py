@@ -25,6 +25,13 @@ from autograder.judge.comparing_values import (
     measure_differences,
     widen,
 )
+from autograder.judge.diagnoses import (
+    IN_A_CONTAINER,
+    NOT_JOINED,
+    RESHAPED,
+    TOO_MANY_RESULTS,
+    WRONG_VALUES,
+)
 from autograder.judge.running_programs import SampledRun
 
 PIECE_TOLERANCE: Final = 100 * ROUNDING * float(np.finfo(np.float32).eps)
@@ -530,7 +537,7 @@ def explain_several_results(
         if came == count:
             samples, ran = runs[0]
             if ran.container == "dict" and not isinstance(reference(*samples[0]), dict):
-                return "in-a-container", (
+                return IN_A_CONTAINER, (
                     "All results are right, but the function returns them in a dict; expected a "
                     "tuple."
                 )
@@ -540,7 +547,7 @@ def explain_several_results(
                 f"All results are right, but they come in another order: {found}."
             )
         right = natural_list([str(i + 1) for i in order])
-        return "too-many-results", (
+        return TOO_MANY_RESULTS, (
             f"The function returned {came} arrays; expected {count}. "
             f"{f'Results {right} are' if count > 1 else f'Result {right} is'} right."
         )
@@ -559,7 +566,7 @@ def explain_several_results(
     )
     are = "is" if sum(wrong) == 1 else "are"
     others = "the other is" if count - sum(wrong) == 1 else "the others are"
-    return "values", f"Of {count} results, {which} {are} wrong, and {others} right."
+    return WRONG_VALUES, f"Of {count} results, {which} {are} wrong, and {others} right."
 
 
 def explain_constant(
@@ -641,7 +648,7 @@ def _explain_joined(
     for axis, (name, size) in enumerate(argument.axes):
         for d in range(right.ndim):
             if _has_block_of(output, right, argument, axis, d):
-                return "not-joined", (
+                return NOT_JOINED, (
                     f"{shapes} Each device along {name} has its own block of the right result, "
                     f"and out_specs says that all of them have the same. Which dimension does "
                     f"{name} shard?"
@@ -709,22 +716,22 @@ def explain_reshape(reference: ArrayFunction, runs: Sequence[SampledRun]) -> Wro
     output, right = ran.outputs[0][0], np.asarray(jax.tree.leaves(reference(*samples[0]))[0])
     shapes = f"The function returned {describe_array(output)}; expected {describe_array(right)}."
     if not right.shape:
-        return "reshaped", (
+        return RESHAPED, (
             f"{shapes} The number is right, but it comes in an array with a dimension. Is a "
             f"dimension of length 1 kept, as keepdims=True and slices do?"
         )
     if [n for n in output.shape if n > 1] == [n for n in right.shape if n > 1]:
         many = "many" if output.ndim > right.ndim else "few"
-        return "reshaped", (
+        return RESHAPED, (
             f"{shapes} The numbers are right, but there is a dimension of length 1 too {many}."
         )
     if (output.shape[0] * math.prod(output.shape[1:2]), *output.shape[2:]) == right.shape:
-        return "reshaped", (
+        return RESHAPED, (
             f"{shapes} The numbers are right and in the right order, but the first two dimensions "
             f"should be one. Are blocks stacked that belong end to end? (Where a collective "
             f"joins them, tiled=True does that; elsewhere, a reshape.)"
         )
-    return "reshaped", (
+    return RESHAPED, (
         f"{shapes} The numbers are right and in the right order, but in another shape. What shape "
         f"should the function return?"
     )
@@ -753,7 +760,7 @@ def explain_exchanged_dimensions(
         ):
             moved = [str(d) for d in range(len(order)) if order[d] != d]
             are = "exchanged" if len(moved) == 2 else "in another order"
-            return "reshaped", (
+            return RESHAPED, (
                 f"The function returned {describe_array(output)}; expected "
                 f"{describe_array(right)}. The numbers are right, but dimensions "
                 f"{natural_list(moved)} are {are}."

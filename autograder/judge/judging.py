@@ -14,11 +14,12 @@ from autograder.explanations import Fault, insert_before_jax_message
 from autograder.judge.diagnoses import (
     ADDED_BY_COMPILER,
     NOT_COUNTED,
+    OTHER_EXERCISE,
     UNANSWERED,
     is_left_to_compiler,
     list_generalisations,
 )
-from autograder.judge.exercise import MALFORMED, Exercise, Order, Requirement
+from autograder.judge.exercise import NOT_AS_PLANNED, Exercise, Order, Requirement
 from autograder.judge.scoring import compute_share, explain_share
 from autograder.judge.verdict import OF_THE_CHECK, Finding, Verdict
 
@@ -53,7 +54,7 @@ def _judge_all(exercise: Exercise, evidence: Evidence, seed: int, fresh: int | N
     if evidence.exercise != exercise.id:
         return verdict_without_evidence(
             exercise,
-            "other-exercise",
+            OTHER_EXERCISE,
             f"This submission belongs to exercise {evidence.exercise!r}.",
         )
     findings = [
@@ -179,4 +180,4 @@ def _judge_evidence(
         case _ if isinstance(piece, requirement.evidence):
             return requirement.judge(piece, finding, exercise, seed)
         case _:
-            return finding.problem(*MALFORMED)
+            return finding.problem(*NOT_AS_PLANNED)

@@ -18,6 +18,8 @@ from autograder.judge.diagnoses import (
     OTHER_FORM,
     OTHER_RESULT,
     UNANSWERED,
+    WRONG_DTYPE,
+    WRONG_SHAPE,
     is_left_to_compiler,
     is_missing_collective,
     is_of_values_without_cause,
@@ -82,9 +84,9 @@ def problems_of(findings: Sequence[Finding]) -> list[Finding]:
     """Return what is wrong with one answer, causes before consequences, without duplicates."""
     wrong = [f for f in findings if state_of(f) in ("wrong", "partly")]
     found = [f for f in wrong if f.diagnosis != NOT_COUNTED]
-    if any(f.about == "values" and f.diagnosis != "dtype" for f in found):
+    if any(f.about == "values" and f.diagnosis != WRONG_DTYPE for f in found):
         # a wrong shape is explained once, for the values, where a mistake may be recognised
-        found = [f for f in found if (f.about, f.diagnosis) != ("layout", "shape")]
+        found = [f for f in found if (f.about, f.diagnosis) != ("layout", WRONG_SHAPE)]
     unexplained = any(
         f.about == "values" and is_of_values_without_cause(f.diagnosis) for f in found
     )

@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 from autograder import artifacts
 from autograder.artifacts import Argument, ProgramRun, describe_arguments
 from autograder.evidence import Program
-from autograder.judge.diagnoses import name_compiled_collective
+from autograder.judge.diagnoses import UNKNOWN_TIMES, name_compiled_collective
 from autograder.judge.exercise import Exercise, Order, Requirement
 from autograder.judge.requirements_on_values import argument_names_of
 from autograder.judge.running_programs import argument_lists_of, run_all
@@ -198,7 +198,7 @@ class WorksAtMost(Requirement):
         reports = [ran.report for _, ran in run_all(exercise, self.answer, piece, seed)]
         if not all(math.isfinite(report.flops) for report in reports):
             return finding.problem(
-                "unknown-times",
+                UNKNOWN_TIMES,
                 "The program has a loop whose length is known only when it runs, so the work of "
                 "each device cannot be computed.",
                 got="a loop of unknown length",
@@ -246,7 +246,7 @@ def compare_with_budgets(
         ]
         total = sum(left_over.pop(pair) for pair in matching)
         if budget.bytes is not None and unknown:
-            return finding.problem("unknown-times", explain_unknown_length(unknown[0].kind))
+            return finding.problem(UNKNOWN_TIMES, explain_unknown_length(unknown[0].kind))
         if budget.bytes is not None and total > SLIGHTLY_MORE * budget.bytes:
             is_slight = False
         if budget.bytes is not None and total > budget.bytes and too_much is None:

@@ -25,6 +25,7 @@ from autograder.evidence import (
     PlacementsPlan,
 )
 from autograder.judge.comparing_values import ArrayFunction
+from autograder.judge.diagnoses import MALFORMED, UNKNOWN_TIMES
 from autograder.judge.exercise import Exercise, Requirement, ways_of
 from autograder.judge.requirements_on_costs import (
     Budget,
@@ -252,7 +253,7 @@ def read_layouts(
 ) -> tuple[Layout, ...] | Finding:
     """Return the layouts of a given function's arguments, or the finding if they are not valid."""
     if len(piece.parts) != len(names):
-        return finding.problem("malformed", "There must be a sharding for each argument.")
+        return finding.problem(MALFORMED, "There must be a sharding for each argument.")
     try:
         shardings = [rebuild(part) for part in piece.parts]
         layouts = [Layout.of(s, shape) for s, shape in zip(shardings, shapes, strict=True)]
@@ -443,7 +444,7 @@ def _give_credit(
         return report_exceeded_cap(factor * requirement.cap, run.held, finding)
     if any(c.times is None for c in run.ran.report.collectives):
         return finding.problem(
-            "unknown-times",
+            UNKNOWN_TIMES,
             "A collective is in a loop whose length is known only when it runs, so the bytes that "
             "it moves cannot be computed.",
         )

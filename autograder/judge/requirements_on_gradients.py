@@ -21,6 +21,7 @@ from autograder import artifacts
 from autograder.artifacts import Argument, GradientRun, ProgramError, describe_arguments
 from autograder.evidence import GradientPlan, Program
 from autograder.judge.comparing_values import ArrayFunction, describe_array
+from autograder.judge.diagnoses import MALFORMED, UNKNOWN_TIMES
 from autograder.judge.exercise import Exercise, Mistake, Order, Requirement, ways_of
 from autograder.judge.requirements_on_costs import compare_with_limits
 from autograder.judge.requirements_on_values import judge_runs
@@ -173,7 +174,7 @@ class RecomputesAtMost(Requirement):
         millions = [run.costs.flops / 1e6 for run in runs]
         if not all(map(math.isfinite, millions)):
             return finding.problem(
-                "unknown-times",
+                UNKNOWN_TIMES,
                 "The backward pass has a loop whose length is known only when it runs, or calls a "
                 "library's routine, so its work cannot be computed.",
                 got="an unknown number of operations",
@@ -241,7 +242,7 @@ def run_gradients(exercise: Exercise, answer: str, piece: Program, seed: int) ->
     lists = argument_lists_of(exercise, answer)
     if len(piece.artifacts) != len(lists):
         raise ProgramError(
-            "malformed", "The submission does not have a program for each list of arguments."
+            MALFORMED, "The submission does not have a program for each list of arguments."
         )
     runs = [_run(*pair, seed) for pair in zip(piece.artifacts, lists, strict=True)]
     for run in runs:

@@ -18,7 +18,15 @@ from autograder.evidence import (
     Program,
 )
 from autograder.judge.comparing_values import format_pair
-from autograder.judge.exercise import MALFORMED, Exercise, Order, Requirement, ways_of
+from autograder.judge.diagnoses import (
+    CONSTRAINT_MOVES_NOTHING,
+    MALFORMED,
+    NOTHING_MOVED,
+    WRONG_DTYPE,
+    WRONG_SHAPE,
+    WRONG_VALUES,
+)
+from autograder.judge.exercise import NOT_AS_PLANNED, Exercise, Order, Requirement, ways_of
 from autograder.judge.running_programs import argument_lists_of, run_all
 from autograder.judge.verdict import Finding
 from autograder.judge.wording import with_arguments
@@ -93,7 +101,7 @@ class PlacedLike(Requirement):
             if found.made is not None and found.made.shape not in self.shapes:
                 return found  # a wrong shape of a result is explained for its values
         elif argument_lists_of(exercise, self.answer):
-            return finding.problem(*MALFORMED)
+            return finding.problem(*NOT_AS_PLANNED)
         else:
             found = _judge_placement(self, piece, finding)
         return _recognise_other_answer(found, exercise)
@@ -103,7 +111,7 @@ def _judge_placement(requirement: PlacedLike, piece: Placement, finding: Finding
     """Judge a placement, for each shape of the requirement."""
     contents = piece.contents
     if contents is None and requirement.values is not None:
-        return finding.problem("malformed", "The evidence lacks the array's values.")
+        return finding.problem(MALFORMED, "The evidence lacks the array's values.")
     try:
         sharding = rebuild(piece)
         layout = Layout.of(sharding, contents.shape if contents else requirement.shapes[0])
@@ -140,7 +148,7 @@ def judge_layout(
         shape = requirement.shapes[case if case < len(requirement.shapes) else 0]
         target = requirement.target(shape)
         return finding.but(expected=target.describe()).problem(
-            "shape", f"Got an array of shape {layout.shape}; expected {shape}.", target=target
+            WRONG_SHAPE, f"Got an array of shape {layout.shape}; expected {shape}.", target=target
         )
     target = requirement.target(layout.shape)
     finding = finding.but(expected=target.describe())
@@ -227,23 +235,23 @@ def _spec(piece: Placement) -> str:
 def _compare_contents(contents: Contents, wanted: np.ndarray) -> tuple[str, str] | None:
     if contents.shape != wanted.shape:
         return (
-            "shape",
+            WRONG_SHAPE,
             f"Got an array of shape {contents.shape}; expected {wanted.shape}.",
         )
     if contents.dtype != wanted.dtype.name:
         return (
-            "dtype",
+            WRONG_DTYPE,
             f"Got an array of dtype {contents.dtype}; expected {wanted.dtype.name}.",
         )
     if len(contents.data) != wanted.nbytes:
-        return "malformed", "The evidence's bytes do not fill the shape that it names."
+        return MALFORMED, "The evidence's bytes do not fill the shape that it names."
     actual = np.frombuffer(contents.data, wanted.dtype).reshape(wanted.shape)
     if np.array_equal(actual, wanted):
         return None
     place = tuple(int(i) for i in np.argwhere(actual != wanted)[0])
     got, right = format_pair(actual[place], wanted[place], at_least=6)
     return (
-        "values",
+        WRONG_VALUES,
         f"Every block is in its place, but {_describe_change(actual, wanted)}the value at {place} "
         f"is {got}; expected {right}.",
     )
@@ -278,19 +286,19 @@ def _judge_output_layout(
     lists = argument_lists_of(exercise, requirement.answer)
     for number, ((_, ran), arguments) in enumerate(zip(runs, lists, strict=True)):
         if len(ran.outputs[0]) != 1:
-            return finding.problem("shape", "The function has to return one array.")
+            return finding.problem(WRONG_SHAPE, "The function has to return one array.")
         layout = Layout.of(ran.outputs[0][0])
         wanted = requirement.of_program(number)
         found = judge_layout(wanted, layout, finding, number)
         argument_layouts = [Layout.of(artifacts.sharding_of(a), a.shape) for a in arguments]
         is_moved = layout not in argument_layouts or ran.report.collectives
-        if not (found.met or is_moved or found.diagnosis == "shape"):
+        if not (found.met or is_moved or found.diagnosis == WRONG_SHAPE):
             sentence = "The result has the layout of the argument: nothing was moved."
             # on Explicit axes, every operation has one
             if ran.constrained and arguments[0].mode == "auto":
                 sentence += " There is a sharding constraint, and it changes no layout."
-                return found.problem("constraint-moves-nothing", sentence)
-            return found.problem("nothing-moved", sentence)
+                return found.problem(CONSTRAINT_MOVES_NOTHING, sentence)
+            return found.problem(NOTHING_MOVED, sentence)
         if not found.met and first is not None and requirement.elsewhere:
             return found.problem(
                 "only-the-first",

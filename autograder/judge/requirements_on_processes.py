@@ -30,6 +30,7 @@ from autograder.judge.comparing_values import (
     is_finite,
     measure_differences,
 )
+from autograder.judge.diagnoses import MALFORMED, WRONG_DTYPE, WRONG_SHAPE, WRONG_VALUES
 from autograder.judge.exercise import Exercise, Mistake, Requirement, ways_of
 from autograder.judge.explaining_values import describe_factor
 from autograder.judge.verdict import Finding
@@ -98,13 +99,13 @@ class OnProcesses(Requirement):
                 found = _judge_run(self, case, run, finding)
             except MalformedRunsError as error:
                 return finding.problem(
-                    "malformed", f"The submission does not fit this case: {error}."
+                    MALFORMED, f"The submission does not fit this case: {error}."
                 )
             if not found.met:
                 return _add_case(found, case, right)
             right.append(case)
         if len(right) < len(cases):
-            return finding.problem("malformed", "The submission does not have a run for each case.")
+            return finding.problem(MALFORMED, "The submission does not have a run for each case.")
         counts = " and ".join(f"{case}" for case in cases[-1:])
         return found.but(got=f"the right result in all of {len(cases)} runs, the last by {counts}")
 
@@ -118,7 +119,7 @@ def _add_case(found: Finding, case: ProcessCase, right: Sequence[ProcessCase]) -
     colon = ", " if found.difference.startswith(IN_PROCESS) else ": "
     sentence = f"With {case}{colon}{found.difference}" if found.difference else ""
     fewer = [c for c in right if c.processes < case.processes]
-    if found.diagnosis == "values" and fewer and all(c.processes == 1 for c in fewer):
+    if found.diagnosis == WRONG_VALUES and fewer and all(c.processes == 1 for c in fewer):
         return found.but(
             diagnosis="only-on-one-process",
             difference=f"With one process, the result is right. {sentence}",
@@ -151,7 +152,9 @@ def _judge_run(requirement: OnProcesses, case: ProcessCase, run: Run, finding: F
         found = _judge_part(case, [r.parts[place] for r in run.results], wanted, finding)
         if not found.met:
             mistake = _recognise_mistake(requirement, case, run.results)
-            sentence = found.difference if found.diagnosis == "shape" else "The values are wrong."
+            sentence = (
+                found.difference if found.diagnosis == WRONG_SHAPE else "The values are wrong."
+            )
             return found.problem(mistake, sentence) if mistake else found
     return found
 
@@ -186,7 +189,7 @@ def _judge_part(
     shards = [part for part in parts if isinstance(part, Shards)]
     if any(part.shape != wanted.values.shape for part in shards):
         return finding.problem(
-            "shape",
+            WRONG_SHAPE,
             f"The array has shape {shards[0].shape}; expected {wanted.values.shape}, the global "
             f"shape.",
         )
@@ -218,7 +221,7 @@ def _explain_other_kind(
             )
         dtype = _dtype(part)
         if dtype and (wanted.host or wanted.spec is not None) and dtype != wanted.values.dtype:
-            return "dtype", f"The array has dtype {dtype}; expected {wanted.values.dtype}."
+            return WRONG_DTYPE, f"The array has dtype {dtype}; expected {wanted.values.dtype}."
     return None
 
 
@@ -254,7 +257,7 @@ def _explain_wrong_blocks(shards: Sequence[Shards], wanted: np.ndarray) -> Wrong
                     f"{_rows(shard.block[0][0], len(values))}."
                 )
             if off:
-                diagnosis = diagnose_rows(values, wanted, block) or "values"
+                diagnosis = diagnose_rows(values, wanted, block) or WRONG_VALUES
                 return diagnosis, f"The layout is right. On device {shard.device}, {off}"
     return None
 
@@ -281,7 +284,7 @@ def _judge_whole_array(
             return finding.problem("not-whole", f"Process {number} returned {array}.")
         if array.shape != wanted.shape:
             return finding.problem(
-                "shape", f"Process {number} has shape {array.shape}; expected {wanted.shape}."
+                WRONG_SHAPE, f"Process {number} has shape {array.shape}; expected {wanted.shape}."
             )
     arrays = [array for array in actual if not isinstance(array, str)]
     for number, array in enumerate(arrays[1:], 1):
@@ -299,7 +302,9 @@ def _judge_whole_array(
         diagnosis = diagnose_rows(arrays[0], wanted, [slice(None)] * wanted.ndim)
         if diagnosis:
             return finding.problem(diagnosis, off[:1].upper() + off[1:])
-    return finding.problem("values", off[:1].upper() + off[1:]) if off else finding.but(met=True)
+    return (
+        finding.problem(WRONG_VALUES, off[:1].upper() + off[1:]) if off else finding.but(met=True)
+    )
 
 
 def _recognise_mistake(
@@ -368,10 +373,13 @@ def _compare_files(run: Run, wanted: Mapping[str, np.ndarray]) -> Wrong | None:
             return "unreadable", f"{file.name}: {file.sentence}"
         if file.contents.dtype != wanted[file.name].dtype:
             actual = file.contents.dtype
-            return "dtype", f"{file.name} has dtype {actual}; expected {wanted[file.name].dtype}."
+            return (
+                WRONG_DTYPE,
+                f"{file.name} has dtype {actual}; expected {wanted[file.name].dtype}.",
+            )
         off = describe_worst_value(array_of(file.contents), wanted[file.name])
         if off:
-            return "values", f"In {file.name}, {off}"
+            return WRONG_VALUES, f"In {file.name}, {off}"
     return None
 
 

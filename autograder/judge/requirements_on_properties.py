@@ -8,8 +8,9 @@ import jax
 import numpy as np
 
 from autograder.evidence import ResultsPlan, Value
+from autograder.explanations import RAISED
 from autograder.judge.comparing_values import Wrong
-from autograder.judge.exercise import MALFORMED, Exercise, Requirement
+from autograder.judge.exercise import NOT_AS_PLANNED, Exercise, Requirement
 from autograder.judge.requirements_on_results import read_results, shorten_call, show_plain
 from autograder.judge.verdict import Finding
 from shardlings.pictures import GanttChart
@@ -66,12 +67,12 @@ class Satisfies(Requirement):
         cases = self.cases(exercise.generator(seed))
         results = read_results(piece, len(cases))
         if results is None:
-            return finding.problem(*MALFORMED)
+            return finding.problem(*NOT_AS_PLANNED)
         for case, result in zip(cases, results, strict=True):
             call = shorten_call(f"{self.answer}({', '.join(map(repr, case))})")
             if "error" in result:
                 sentence = f"Your function raised {result['error']}. The call was {call}."
-                return finding.problem("raised", sentence, got="")
+                return finding.problem(RAISED, sentence, got="")
             returned = result.get("returned")
             problem = self.explain(returned, *case)
             if problem is not None:

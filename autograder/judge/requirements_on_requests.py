@@ -25,6 +25,7 @@ from autograder.judge.diagnoses import (
     OTHER_BLOCKS_ENTER,
     OUTSIDE_THE_BODY,
     TOO_SELDOM,
+    UNKNOWN_TIMES,
     is_explicit_collective,
     name_explicit_collective,
     name_missing_collective,
@@ -177,7 +178,7 @@ class Requests(Requirement):
         # From here on, programs run with changed numbers, with which a while loop may never end.
         for ran, found in judged:
             if ran.requested and not ran.always_terminates:
-                return found.but(met=False).problem("unknown-times", _never_ending(ran.requested))
+                return found.but(met=False).problem(UNKNOWN_TIMES, _never_ending(ran.requested))
         first = _makes_a_difference(self, *judged[0], piece, exercise, seed)
         if not first.met:
             return first
@@ -410,7 +411,7 @@ def check_excluded_kinds(
     for kind, least in requirement.at_least.items():
         times = [c.times for c in requested if c.kind == kind]
         if least > 1 and None in times:
-            return finding.problem("unknown-times", explain_unknown_length(kind))
+            return finding.problem(UNKNOWN_TIMES, explain_unknown_length(kind))
         together = sum(1 if each is None else each for each in times)
         if together < least:
             return finding.problem(
@@ -514,7 +515,7 @@ def _compare_alike(
     """
     if any(c.times is None for c in alike):
         return finding.problem(
-            "unknown-times",
+            UNKNOWN_TIMES,
             f"The {ask.kind} is in a loop whose length is known only when it runs. Here the "
             f"number of collectives has to be known beforehand.",
         )

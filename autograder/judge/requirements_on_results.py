@@ -23,9 +23,17 @@ from autograder.evidence import (
     Value,
     plain,
 )
+from autograder.explanations import RAISED
 from autograder.judge.comparing_values import Wrong
-from autograder.judge.diagnoses import OTHER_FACTORS, OTHER_FORM, OTHER_RESULT, UNANSWERED
-from autograder.judge.exercise import MALFORMED, Exercise, Requirement, ways_of
+from autograder.judge.diagnoses import (
+    IGNORES_INPUTS,
+    MALFORMED,
+    OTHER_FACTORS,
+    OTHER_FORM,
+    OTHER_RESULT,
+    UNANSWERED,
+)
+from autograder.judge.exercise import NOT_AS_PLANNED, Exercise, Requirement, ways_of
 from autograder.judge.verdict import Finding
 from autograder.judge.wording import in_percent
 from shardlings.documents import with_noun
@@ -79,7 +87,7 @@ JOINING_HYPHEN: Final = re.compile(r"(?<=[^\W\d_]{2})[-_](?=[^\W\d_]{2})")
 
 FINAL_STOP: Final = re.compile(r"(?<=\w)[.,]$")
 
-NOT_FINITE: Final = ("nan", "inf", "-inf")
+NON_FINITE_NUMBERS: Final = ("nan", "inf", "-inf")
 """The strings that stand for these numbers in plain data."""
 
 
@@ -142,14 +150,14 @@ class Returns(Requirement):
         cases = self.cases(exercise.generator(seed))
         results = read_results(piece, len(cases))
         if results is None:
-            return finding.problem(*MALFORMED)
+            return finding.problem(*NOT_AS_PLANNED)
         for case, result in zip(cases, results, strict=True):
             call = f"{self.answer}({', '.join(map(repr, case))})"
             if "error" in result:
                 sentence = (
                     f"Your function raised {result['error']}. The call was {shorten_call(call)}."
                 )
-                return finding.problem("raised", sentence, got="")
+                return finding.problem(RAISED, sentence, got="")
             wanted = self.reference(*case)
             if not _is_same(result.get("returned"), wanted):
                 diagnosis, sentence = _explain_results(self, cases, results)
@@ -230,7 +238,7 @@ class Predicts(Requirement):
         """Compare the cell with the right prediction, and with the known mistakes."""
         table = piece.value if isinstance(piece.value, dict) else {}
         if self.cell not in table:
-            return finding.problem("malformed", f"The table has no cell {self.cell!r}.")
+            return finding.problem(MALFORMED, f"The table has no cell {self.cell!r}.")
         actual = table[self.cell]
         if actual == plain(...):
             return finding.problem(
@@ -295,7 +303,7 @@ def _expected_form(requirement: Predicts, actual: Any) -> str:
     quotes = " without quotes" * isinstance(actual, str)
     if isinstance(right, bool):
         return "" if isinstance(actual, bool) else f"True or False{quotes}"
-    if _is_number(right) and actual in NOT_FINITE:
+    if _is_number(right) and actual in NON_FINITE_NUMBERS:
         return "a finite number"
     if _is_number(right):
         return "" if _is_number(actual) else f"a number{quotes}"
@@ -422,7 +430,7 @@ def _explain_pattern(actual: Sequence[Any], right: Sequence[Any]) -> Wrong | Non
             "where `/` should? "
         )
     if len(actual) > 1 and all(c == actual[0] for c in actual):  # tiny numbers may be close
-        return "ignores-inputs", (
+        return IGNORES_INPUTS, (
             f"The function returns the same result in all {len(actual)} cases. Does it use what it "
             f"is given? "
         )
@@ -670,7 +678,7 @@ def _with_containers_of(value: Any, right: Any, lists: bool = False) -> Any:
     that stands for infinity or NaN becomes that number, unless a string is right.
     """
     if not isinstance(value, list | tuple):
-        return float(value) if value in NOT_FINITE and not isinstance(right, str) else value
+        return float(value) if value in NON_FINITE_NUMBERS and not isinstance(right, str) else value
     lists = isinstance(right, list) if isinstance(right, list | tuple) else lists
     within = right if isinstance(right, list | tuple) and right else [None]
     parts = [
@@ -703,7 +711,7 @@ def _round_floats(text: str, exactly: bool = False) -> str:
 
 def _kind(value: Any) -> str:
     """Describe the type of plain data."""
-    if value in NOT_FINITE:
+    if value in NON_FINITE_NUMBERS:
         return str(value)
     if isinstance(value, dict):
         return f"something of type {value.get('of type')}"

@@ -15,7 +15,7 @@ import numpy as np
 from humanize import ordinal
 
 from autograder.evidence import ProcessesPlan, ProcessResult, Run, Runs, Value
-from autograder.judge.diagnoses import NOT_COUNTED
+from autograder.judge.diagnoses import MALFORMED, NOT_COUNTED, NOT_FINITE, WRONG_VALUES
 from autograder.judge.exercise import Exercise, Mistake, Requirement, ways_of
 from autograder.judge.requirements_on_processes import (
     MalformedRunsError,
@@ -86,7 +86,7 @@ class Resumes(Requirement):
                 found = self._judge_case(case, run, finding)
             except MalformedRunsError as error:
                 return finding.problem(
-                    "malformed", f"The submission does not fit this case: {error}."
+                    MALFORMED, f"The submission does not fit this case: {error}."
                 )
             if not found.met and is_torn(case) == self.torn:
                 return found
@@ -96,7 +96,7 @@ class Resumes(Requirement):
         if judged < sum(is_torn(case) <= self.torn for case in cases):
             if self.torn:
                 return not_yet
-            return finding.problem("malformed", "The submission does not have a run for each case.")
+            return finding.problem(MALFORMED, "The submission does not have a run for each case.")
         return finding.but(met=True, got="the losses go on as without the kill")
 
     def _judge_case(self, case: ProcessCase, run: Run, finding: Finding) -> Finding:
@@ -129,7 +129,7 @@ class Resumes(Requirement):
                 place = int(np.argmin(np.isfinite(own)))
                 where = f"loss {place + 1} of {len(own)}"
                 return finding.problem(
-                    "not-finite", f"{story} In process {number}, {where} is {own[place]}.".strip()
+                    NOT_FINITE, f"{story} In process {number}, {where} is {own[place]}.".strip()
                 )
         for number, other in enumerate(losses[1:], 1):
             if not is_close(other, losses[0]):
@@ -163,7 +163,7 @@ class Resumes(Requirement):
                 f"This call returned {len(losses)} losses; expected {counts}, one for each step "
                 f"that it makes."
             )
-        return "values", _describe_losses(case, losses, right)
+        return WRONG_VALUES, _describe_losses(case, losses, right)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from humanize import natural_list
 
 from autograder import artifacts
 from autograder.evidence import Program
-from autograder.judge.diagnoses import NOT_COUNTED
+from autograder.judge.diagnoses import NOT_COUNTED, WRONG_SHAPE
 from autograder.judge.exercise import Exercise, Order, Requirement
 from autograder.judge.requirements_on_values import argument_names_of
 from autograder.judge.running_programs import argument_lists_of, run_all
@@ -55,7 +55,7 @@ class KeepsLayouts(Requirement):
                 made = Layout.of(output)
                 if made.shape != target.shape:
                     sentence = f"In place of {made_of} {name} is a result of shape {made.shape}."
-                    return finding.problem("shape", sentence)
+                    return finding.problem(WRONG_SHAPE, sentence)
                 found = find_difference(target, made)
                 if found is not None:
                     sentence = (

@@ -27,6 +27,13 @@ from autograder.evidence import (
     announce_steps,
 )
 from autograder.judge.comparing_values import ArrayFunction, is_near
+from autograder.judge.diagnoses import (
+    COPIES_DISAGREE,
+    MALFORMED,
+    UNKNOWN_TIMES,
+    WAITS_FOR_DATA,
+    WRONG_VALUES,
+)
 from autograder.judge.exercise import Exercise, Requirement
 from autograder.judge.explaining_values import describe_factor
 from autograder.judge.requirements_on_given_functions import (
@@ -160,7 +167,7 @@ def compare_time(
     """
     if not math.isfinite(report.flops) or any(c.times is None for c in report.collectives):
         return finding.problem(
-            "unknown-times",
+            UNKNOWN_TIMES,
             "The program has a loop whose length is known only when it runs, so its time cannot be "
             "computed.",
         )
@@ -201,7 +208,7 @@ def compare_time(
     return finding.problem(
         "works-too-much"
         if repeats and report.compute_seconds >= report.communication_seconds
-        else "waits-for-data",
+        else WAITS_FOR_DATA,
         f"On {requirement.machine} it takes {in_ms(took / 1e6)}; {in_ms(best / 1e6)} earns all "
         f"points and {in_ms(given / 1e6)} none. Each device computes for "
         f"{in_ms(report.compute_seconds)} and communicates for "
@@ -344,7 +351,7 @@ class TrainsFast(Requirement):
         """Run the step at the small sizes; if it is right, compare its time at the real size."""
         plan, parts = self.plan, piece.layouts.parts
         if len(piece.step.artifacts) != len(plan.sizes):
-            return finding.problem("malformed", "There must be a program for each size.")
+            return finding.problem(MALFORMED, "There must be a program for each size.")
         layouts: Sequence[Layout] = ()
         for shapes in reversed(plan.sizes):  # so that `layouts` are those of the real size
             found = read_layouts(plan.names, shapes, piece.layouts, finding)
@@ -388,7 +395,7 @@ class TrainsFast(Requirement):
         total = sum(held[name] for name in plan.arguments)
         repeats = report.flops >= MAX_WORK_WITHOUT_REPETITION * self.work
         found = compare_time(self, report, total, finding, self.sends, repeats)
-        if found.diagnosis != "waits-for-data":
+        if found.diagnosis != WAITS_FOR_DATA:
             return found
         share = (
             f"Each device also computes {report.flops / self.work - 1:.0%} more than its share."
@@ -403,7 +410,7 @@ def _explain_updates(
     requirement: TrainsFast, runs: Sequence[SampledRun], values: Finding
 ) -> Finding:
     """Explain wrong values from the updates of the parameters, if they show the cause."""
-    if values.diagnosis not in ("values", "copies-disagree"):
+    if values.diagnosis not in (WRONG_VALUES, COPIES_DISAGREE):
         return values
     factor = _factor_of_updates(requirement, runs)
     if factor is not None:

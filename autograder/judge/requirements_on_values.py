@@ -30,6 +30,16 @@ from autograder.judge.comparing_values import (
     is_right_to_few_digits,
     widen,
 )
+from autograder.judge.diagnoses import (
+    IGNORES_INPUTS,
+    IN_A_CONTAINER,
+    MISPLACED,
+    NOT_A_NUMBER,
+    NOT_FINITE,
+    WRONG_DTYPE,
+    WRONG_SHAPE,
+    WRONG_VALUES,
+)
 from autograder.judge.exercise import Exercise, Requirement, ways_of
 from autograder.judge.explaining_values import (
     explain_added_products,
@@ -175,9 +185,9 @@ def judge_runs(
             requirement, *runs[number], inputs_in_words[number], result_names, wrongs[number]
         )
     )
-    wrong = results.explain(wrongs[number] or ("values", ""))
-    if number and wrong[0] in ("values", "misplaced", "shape"):
-        if wrong[0] == "values":
+    wrong = results.explain(wrongs[number] or (WRONG_VALUES, ""))
+    if number and wrong[0] in (WRONG_VALUES, MISPLACED, WRONG_SHAPE):
+        if wrong[0] == WRONG_VALUES:
             wrong = results.explain_first() or wrong
         return _after_right_cases(requirement, runs, inputs_in_words, number, wrong, finding)
     return finding.problem(*wrong)
@@ -188,7 +198,7 @@ def _accept(requirement: HasReference, runs: Sequence[SampledRun], finding: Find
     container = _needless_container(requirement, runs) if isinstance(requirement, Computes) else ""
     if container:
         return finding.but(got=f"the right values in a {container}").problem(
-            "in-a-container",
+            IN_A_CONTAINER,
             f"The values are right, but the function returns them in a {container}; expected the "
             f"array itself.",
         )
@@ -219,25 +229,25 @@ class _WrongResults:
         Later explanations are more general. Each is looked for as long as only the values, or the
         shape, are known to be wrong.
         """
-        if wrong[0] == "dtype":
-            return "dtype", self._with_arguments(wrong[1])
+        if wrong[0] == WRONG_DTYPE:
+            return WRONG_DTYPE, self._with_arguments(wrong[1])
         known = recognise_known_mistake(
             self.requirement.reference, self.requirement.mistakes, self.runs
         )
         if known:  # of a wrong shape, the sentence on the shape says more
-            return known[0], wrong[1] if wrong[0] == "shape" else known[1]
+            return known[0], wrong[1] if wrong[0] == WRONG_SHAPE else known[1]
         for explain, diagnoses in (
-            (self._recognise_pattern, ("values",)),
-            (self._explain_degenerate_values, ("values",)),
-            (self._explain_factor, ("values",)),
-            (self._explain_constant, ("values",)),
-            (self._explain_change, ("values",)),
-            (self._explain_several_results, ("values", "shape")),
-            (self._explain_places, ("values",)),
-            (self._explain_added_products, ("values",)),
-            (self._recognise_general_mistake, ("values", "shape")),
-            (self._explain_varying_factors, ("values",)),
-            (self._explain_rounding, ("values",)),
+            (self._recognise_pattern, (WRONG_VALUES,)),
+            (self._explain_degenerate_values, (WRONG_VALUES,)),
+            (self._explain_factor, (WRONG_VALUES,)),
+            (self._explain_constant, (WRONG_VALUES,)),
+            (self._explain_change, (WRONG_VALUES,)),
+            (self._explain_several_results, (WRONG_VALUES, WRONG_SHAPE)),
+            (self._explain_places, (WRONG_VALUES,)),
+            (self._explain_added_products, (WRONG_VALUES,)),
+            (self._recognise_general_mistake, (WRONG_VALUES, WRONG_SHAPE)),
+            (self._explain_varying_factors, (WRONG_VALUES,)),
+            (self._explain_rounding, (WRONG_VALUES,)),
         ):
             if wrong[0] in diagnoses:
                 wrong = explain() or wrong
@@ -269,7 +279,7 @@ class _WrongResults:
         for samples, ran in self.runs:
             for inputs, outputs in zip(samples, ran.outputs, strict=True):
                 found = compare(requirement.reference, inputs, outputs)
-                if found and found[0] != "values":
+                if found and found[0] != WRONG_VALUES:
                     return None
                 arrays = tuple(map(np.asarray, outputs))
                 wrong += [(inputs, arrays if len(arrays) > 1 else arrays[0])] if found else []
@@ -319,7 +329,7 @@ class _WrongResults:
             found = moved or explain_wrong_places(outputs[0], wanted[0])
             if not found:
                 return None
-            explanations.append(("misplaced" if moved else "values", found))
+            explanations.append((MISPLACED if moved else WRONG_VALUES, found))
         return explanations[0] if len(set(explanations)) == 1 else None
 
     def _explain_added_products(self) -> Wrong | None:
@@ -390,7 +400,7 @@ def _describe_result(
     wrong: Wrong | None,
 ) -> str:
     """Describe the worst value of a program, and its arguments; or its types if these are wrong."""
-    if wrong and wrong[0] == "dtype":
+    if wrong and wrong[0] == WRONG_DTYPE:
         return ", ".join(map(describe_array, ran.outputs[0]))
     count = len(ran.outputs[0])
     if not names and count > 1:
@@ -414,12 +424,12 @@ def _explain_degenerate_values(ran: ProgramRun, wanted: Sequence[Any]) -> Wrong 
     """
     pairs = [(widen(o), widen(w)) for o, w in zip(ran.outputs[0], wanted, strict=True)]
     if any((np.isnan(actual) & ~np.isnan(right)).any() for actual, right in pairs):
-        return "not-a-number", (
+        return NOT_A_NUMBER, (
             "The result has NaNs in it. Is there a 0 / 0, inf / inf, 0 * inf or inf - inf? Or a "
             "jnp.take with an index past the end of an array?"
         )
     if any(not is_finite(np.where(actual == right, 0, actual)) for actual, right in pairs):
-        return "not-finite", (
+        return NOT_FINITE, (
             "The result has infinities in it. A number that is too large for its type becomes an "
             "infinity, and so does a number divided by zero."
         )
@@ -437,7 +447,7 @@ def _explain_degenerate_values(ran: ProgramRun, wanted: Sequence[Any]) -> Wrong 
         output.ndim == 0 and output.dtype.kind in "biu"
         for output in map(np.asarray, ran.outputs[0])
     ):
-        return "ignores-inputs", (
+        return IGNORES_INPUTS, (
             "The function returned the same for two different inputs. Does it use its arguments? "
             "(A result that was computed beforehand is a constant in the program.)"
         )
@@ -452,7 +462,10 @@ def _explain_fewer_digits(requirement: HasReference, runs: Sequence[SampledRun])
         for inputs, outputs in zip(samples, ran.outputs, strict=True)
     ):
         if not any(ran.short_float_types for _, ran in runs):
-            return "values", "The values are right in their first two digits, and wrong after that."
+            return (
+                WRONG_VALUES,
+                "The values are right in their first two digits, and wrong after that.",
+            )
         return "fewer-digits", (
             "The values are right to two or three digits only. Is something converted to a "
             "coarser type on the way?"

@@ -12,6 +12,7 @@ from humanize import natural_list
 from autograder import artifacts
 from autograder.artifacts import Argument
 from autograder.evidence import Program, announce_steps
+from autograder.judge.diagnoses import MALFORMED
 from autograder.judge.exercise import Exercise
 from shardlings import programs
 from shardlings.programs import Collective
@@ -53,7 +54,7 @@ def run_all(exercise: Exercise, answer: str, piece: Program, seed: int) -> list[
     arguments = argument_lists_of(exercise, answer)
     if not arguments or len(piece.artifacts) != len(arguments):
         raise artifacts.ProgramError(
-            "malformed", "The submission does not have a program for each list of arguments."
+            MALFORMED, "The submission does not have a program for each list of arguments."
         )
     pairs = announce_steps(zip(piece.artifacts, arguments, strict=True), _describe_step)
     return [_run(*pair, seed) for pair in pairs]

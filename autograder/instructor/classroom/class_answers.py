@@ -13,6 +13,7 @@ from typing import Final
 
 from markupsafe import Markup
 
+from autograder.evidence import DID_NOT_FINISH
 from autograder.instructor.classroom.submission_states import (
     SubmissionState,
     find_lesson,
@@ -22,6 +23,10 @@ from autograder.instructor.commands import printable
 from autograder.instructor.gradebook import Mark
 from autograder.instructor.pages import clean, format_points
 from autograder.judge import (
+    KERNEL_DIED,
+    MALFORMED,
+    NO_EVIDENCE,
+    OTHER_EXERCISE,
     Trade,
     Verdict,
     class_tradeoff_as_html,
@@ -31,8 +36,8 @@ from autograder.judge import (
 )
 
 NO_ANSWER_DIAGNOSES: Final = (
-    "no-evidence", "kernel-died", "timeout", "check-failed", "too-large", "malformed",
-    "other-exercise", "kills-the-judge", "no-time-left", "did-not-finish",
+    NO_EVIDENCE, KERNEL_DIED, "timeout", "check-failed", "too-large", MALFORMED,
+    OTHER_EXERCISE, "kills-the-judge", "no-time-left", DID_NOT_FINISH,
 )  # fmt: skip
 """Diagnoses of submissions in which no answer reached the judge."""
 

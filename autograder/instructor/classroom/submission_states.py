@@ -20,7 +20,7 @@ from autograder.instructor.commands import begin_sentence, escape_surrogates, pr
 from autograder.instructor.course import Course
 from autograder.instructor.gradebook import Mark, as_utc, read_marks
 from autograder.instructor.pipeline import Records, State
-from autograder.judge import Finding, Verdict, lesson_on, name_cell
+from autograder.judge import NOT_COUNTED, UNANSWERED, Finding, Verdict, lesson_on, name_cell
 
 
 @dataclass(frozen=True)
@@ -259,7 +259,7 @@ def _sort_marks(assignment: str, marks: _Marks) -> Iterator[tuple[str, Mark]]:
 STATES: Final = ("right", "partly", "wrong", "unanswered", "waiting")
 """The states of an answer; `waiting` is for manual grading."""
 
-UNINFORMATIVE_DIAGNOSES: Final = ("", "unanswered", "not-counted-yet")
+UNINFORMATIVE_DIAGNOSES: Final = ("", UNANSWERED, NOT_COUNTED)
 """Diagnoses that say nothing about the answer itself."""
 
 

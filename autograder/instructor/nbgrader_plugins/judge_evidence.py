@@ -27,7 +27,14 @@ from autograder.instructor.sandbox import (
     judge_in_sandbox,
     observe_in_sandbox,
 )
-from autograder.judge import Verdict, verdict_as_html, verdict_as_text, verdict_without_evidence
+from autograder.judge import (
+    KERNEL_DIED,
+    NO_EVIDENCE,
+    Verdict,
+    verdict_as_html,
+    verdict_as_text,
+    verdict_without_evidence,
+)
 from autograder.notebook import NotJudged
 
 
@@ -214,11 +221,11 @@ def _explain_missing_evidence(
         why = f" (it was killed: {died.reason})" * bool(died.reason)
         return verdict_without_evidence(
             exercise,
-            "kernel-died",
+            KERNEL_DIED,
             f"The kernel died before this check ran{why}, so nothing was handed in from here on.",
         )
     return verdict_without_evidence(
-        exercise, "no-evidence", f'check("{exercise.id}", …) did not run, so nothing was handed in.'
+        exercise, NO_EVIDENCE, f'check("{exercise.id}", …) did not run, so nothing was handed in.'
     )
 
 

@@ -22,6 +22,7 @@ from autograder import evidence
 from autograder.exercises import Exercise, find
 from autograder.explanations import Fault
 from autograder.judge import (
+    MALFORMED,
     Verdict,
     failed_verdict,
     fingerprint_answer,
@@ -166,7 +167,7 @@ def _judge_evidence(exercise: Exercise, case: Case, right: frozenset[str]) -> Re
     try:
         captured = evidence.from_json(case.evidence)
     except evidence.MalformedEvidenceError as error:
-        verdict = verdict_without_evidence(exercise, "malformed", str(error))
+        verdict = verdict_without_evidence(exercise, MALFORMED, str(error))
         return Reply(verdict, time.process_time())
     fingerprint = fingerprint_answer(exercise, captured)
     if fingerprint in right:

@@ -30,7 +30,7 @@ from autograder.instructor.sandbox.judge_process import (
 from autograder.instructor.sandbox.sandbox import Sandbox, read_sandbox_environment
 from autograder.instructor.sandbox.shortages import MachineError
 from autograder.instructor.sandbox.warm_process import SERVERS, FinishedTask
-from autograder.judge import Verdict, verdict_without_evidence
+from autograder.judge import MALFORMED, Verdict, verdict_without_evidence
 from shardlings import devices
 from shardlings.errors import version_warning
 
@@ -174,7 +174,7 @@ def _check_that_judges_work(seconds: float, sandbox: Sandbox) -> None:
 
 def _explain_unwritable(case: Case) -> Verdict:
     return verdict_without_evidence(
-        find(case.exercise), "malformed", "The evidence cannot be written as JSON."
+        find(case.exercise), MALFORMED, "The evidence cannot be written as JSON."
     )
 
 
