@@ -6,6 +6,7 @@ are composed of are here, in the modules `requirements_on_…`: each is a class 
 captured, and judges it. `remember` saves a learner's progress in a file of theirs.
 """
 
+from autograder.judge.comparing_results import AnyOrder
 from autograder.judge.comparing_values import ArrayFunction
 from autograder.judge.diagnoses import (
     KERNEL_DIED,
@@ -16,6 +17,7 @@ from autograder.judge.diagnoses import (
     UNANSWERED,
 )
 from autograder.judge.exercise import Exercise, Mistake, Order, Requirement, name_cell, ways_of
+from autograder.judge.explaining_results import Terms
 from autograder.judge.judging import failed_verdict, judge, lesson_on, verdict_without_evidence
 from autograder.judge.progress import recall_progress, remember, show_hint, show_progress
 from autograder.judge.prose import mark_up
@@ -36,12 +38,7 @@ from autograder.judge.requirements_on_layouts import PlacedLike
 from autograder.judge.requirements_on_processes import Expected, OnProcesses
 from autograder.judge.requirements_on_properties import Satisfies
 from autograder.judge.requirements_on_requests import RequestedCollective, Requests
-from autograder.judge.requirements_on_results import (
-    AnyOrder,
-    Predicts,
-    Returns,
-    Terms,
-)
+from autograder.judge.requirements_on_results import Predicts, Returns
 from autograder.judge.requirements_on_resuming import (
     Continued,
     Resumes,

@@ -11,7 +11,8 @@ from autograder.evidence import ResultsPlan, Value
 from autograder.explanations import RAISED
 from autograder.judge.comparing_values import Wrong
 from autograder.judge.exercise import NOT_AS_PLANNED, Exercise, Requirement
-from autograder.judge.requirements_on_results import read_results, shorten_call, show_plain
+from autograder.judge.requirements_on_results import read_results
+from autograder.judge.showing_results import shorten_call, show_plain
 from autograder.judge.verdict import Finding
 from shardlings.pictures import GanttChart
 

@@ -11,7 +11,7 @@ from jax import lax
 from autograder.artifacts import Argument
 from autograder.exercises import Computes, Exercise, Mistake, PlacedLike, Returns
 from autograder.judge import judge, verdict_as_text
-from autograder.judge.requirements_on_results import explain_differing_results
+from autograder.judge.explaining_results import explain_differing_results
 from tests.helpers import capture
 
 LINES = (("x", 8),), (("x", 4),)

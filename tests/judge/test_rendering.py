@@ -8,7 +8,7 @@ import pytest
 from autograder.explanations import insert_before_jax_message
 from autograder.judge import Verdict
 from autograder.judge.prose import mark_up
-from autograder.judge.requirements_on_results import shorten_call
+from autograder.judge.showing_results import shorten_call
 from autograder.judge.showing_verdicts import (
     headline,
     list_sentences,
