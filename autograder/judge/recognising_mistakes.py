@@ -27,7 +27,7 @@ from autograder.judge.comparing_values import (
     measure_differences,
 )
 from autograder.judge.exercise import ways_of
-from autograder.judge.explaining_values import (
+from autograder.judge.explaining_shapes import (
     explain_exchanged_dimensions,
     explain_joined_blocks,
     explain_reshape,

@@ -32,7 +32,7 @@ from autograder.judge.comparing_values import (
 )
 from autograder.judge.diagnoses import MALFORMED, WRONG_DTYPE, WRONG_SHAPE, WRONG_VALUES
 from autograder.judge.exercise import Exercise, Mistake, Requirement, ways_of
-from autograder.judge.explaining_values import describe_factor
+from autograder.judge.explaining_factors import describe_factor
 from autograder.judge.verdict import Finding
 from autograder.processes import ProcessCase, Spec
 from shardlings.layouts import Layout, Shape, find_difference

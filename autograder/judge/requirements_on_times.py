@@ -35,7 +35,7 @@ from autograder.judge.diagnoses import (
     WRONG_VALUES,
 )
 from autograder.judge.exercise import Exercise, Requirement
-from autograder.judge.explaining_values import describe_factor
+from autograder.judge.explaining_factors import describe_factor
 from autograder.judge.requirements_on_given_functions import (
     describe_layouts,
     find_idle_devices,

@@ -1,6 +1,8 @@
 """Require a function's values: compile and run the exported program, and compare its results.
 
-Whatever judges a program raises `artifacts.ProgramError` if the program cannot be judged.
+Wrong results are explained from the values alone in the modules `explaining_….py`, and by making
+mistakes and comparing what they give in `recognising_mistakes.py`; `_WrongResults.explain` has the
+order. Whatever judges a program raises `artifacts.ProgramError` if the program cannot be judged.
 """
 
 import inspect
@@ -41,16 +43,15 @@ from autograder.judge.diagnoses import (
     WRONG_VALUES,
 )
 from autograder.judge.exercise import Exercise, Requirement, ways_of
-from autograder.judge.explaining_values import (
-    explain_added_products,
+from autograder.judge.explaining_factors import (
     explain_change,
     explain_constant,
     explain_factor,
-    explain_misplaced,
-    explain_several_results,
     explain_varying_factors,
-    explain_wrong_places,
 )
+from autograder.judge.explaining_places import explain_misplaced, explain_wrong_places
+from autograder.judge.explaining_products import explain_added_products
+from autograder.judge.explaining_shapes import explain_several_results
 from autograder.judge.recognising_mistakes import (
     recognise_general_mistake,
     recognise_known_mistake,

@@ -19,7 +19,7 @@ from autograder.judge.comparing_values import (
     is_alike_where_finite,
     is_close_throughout,
 )
-from autograder.judge.explaining_values import describe_factor, find_factor
+from autograder.judge.explaining_factors import describe_factor, find_factor
 from tests.helpers import capture
 
 ON = (("x", 8),), (("x", 4),)

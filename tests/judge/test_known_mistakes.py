@@ -10,7 +10,8 @@ from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from autograder.artifacts import Argument
-from autograder.judge.explaining_values import explain_misplaced, explain_reshape
+from autograder.judge.explaining_places import explain_misplaced
+from autograder.judge.explaining_shapes import explain_reshape
 from autograder.judge.recognising_mistakes import recognise_known_mistake
 from autograder.judge.running_programs import SampledRun
 

@@ -5,7 +5,7 @@ import pytest
 
 from autograder.evidence import Contents, LocalArray, Shards, Value
 from autograder.judge.comparing_values import format_pair
-from autograder.judge.explaining_values import _describe_pieces
+from autograder.judge.explaining_places import _describe_pieces
 from autograder.judge.requirements_on_layouts import _compare_contents, _describe_change
 from autograder.judge.requirements_on_processes import describe_part, find_rows
 
