@@ -79,17 +79,17 @@ def check(exercise: str, *answer: object, **answers: object) -> None:
         _report_fault(Fault.of(error))
 
 
-def _judge(exercise: str, answer: tuple[object, ...], answers: Mapping[str, object]) -> None:
+def _judge(exercise_id: str, answer: tuple[object, ...], answers: Mapping[str, object]) -> None:
     """Capture an answer, judge it, show the verdict and remember it."""
-    found, seed = _find(exercise), secrets.randbits(32)
+    exercise, seed = _find(exercise_id), secrets.randbits(32)
     from autograder.judge import judge, remember, show_verdict, verdict_in_lines
 
-    plan = found.plan(seed)
+    plan = exercise.plan(seed)
     named = _by_name(plan, answer, answers)
-    with _show_steps(found.id):
+    with _show_steps(exercise.id):
         captured = capture(plan, named)
-        with evidence.announce_wait(f"JAX compiles and runs what you answered to {found.id}"):
-            verdict = judge(found, captured, seed)
+        with evidence.announce_wait(f"JAX compiles and runs what you answered to {exercise.id}"):
+            verdict = judge(exercise, captured, seed)
         show_verdict(verdict)
     if _is_run_by_nbgrader():
         if verdict.state == "failed":
@@ -97,7 +97,7 @@ def _judge(exercise: str, answer: tuple[object, ...], answers: Mapping[str, obje
         if verdict.score < 1:
             raise NotYet(verdict_in_lines(verdict))
     elif verdict.state != "failed":
-        remember(found.id, verdict.state)
+        remember(exercise.id, verdict.state)
 
 
 @contextmanager
@@ -142,15 +142,15 @@ def hint(exercise: str) -> None:
     """
     if known_plans() is not None:
         return
-    found = _find(exercise)
-    if not found.hints:
-        print(f"Exercise {found.id} has no hints.")
+    definition = _find(exercise)
+    if not definition.hints:
+        print(f"Exercise {definition.id} has no hints.")
         return
-    number = _hints_given.get(found.id, 0) % len(found.hints)
-    _hints_given[found.id] = number + 1
+    number = _hints_given.get(definition.id, 0) % len(definition.hints)
+    _hints_given[definition.id] = number + 1
     from autograder.judge import show_hint
 
-    show_hint(found, number)
+    show_hint(definition, number)
 
 
 def progress() -> None:
@@ -175,10 +175,10 @@ def target(exercise: str) -> None:
     """
     if known_plans() is not None:
         return
-    found = _find(exercise)
-    targets = found.targets()
+    definition = _find(exercise)
+    targets = definition.targets()
     if not targets:
-        raise UsageError(f"Exercise {found.id} has no target to draw.")
+        raise UsageError(f"Exercise {definition.id} has no target to draw.")
     display_blocks([layout.picture(title) for title, layout in targets])
 
 

@@ -559,7 +559,7 @@ def explain_error(
     if not meaning:
         return diagnosis, f"Your function raised {describe_error(error, function)}."
     where = line_in_cell(error, function)
-    at = f" {where[:1].upper()}{where[1:]}." if where else ""
+    place = f" {where[:1].upper()}{where[1:]}." if where else ""
     if diagnosis == "unbound-axis" and not message_of(error):
         quoted = re.findall(r"""['"](\w+)['"]""", last_line(error, function))
         unknown = {*quoted} - {*axes}
@@ -567,7 +567,7 @@ def explain_error(
             meaning = (
                 f"A collective names the axis {unknown.pop()!r}, which the mesh does not have."
             )
-        return diagnosis, f"{meaning} {_list_axes(axes)}{at}"
+        return diagnosis, f"{meaning} {_list_axes(axes)}{place}"
     if diagnosis in ("unbound-axis", "unknown-axis"):
         meaning = f"{meaning} {_list_axes(axes)}"
     if diagnosis == "does-not-divide":
@@ -576,15 +576,15 @@ def explain_error(
         lengths = [int(length) for length in reshape["shape"].split(",") if length]
         return diagnosis, (
             f"NumPy cannot reshape an array of {reshape['size']} elements into the shape "
-            f"{tuple(lengths)}, which has {math.prod(lengths)}.{at}"
+            f"{tuple(lengths)}, which has {math.prod(lengths)}.{place}"
         )
     if diagnosis == "bytes-left-over":  # NumPy says no more than that
-        return diagnosis, f"{meaning}{at}"
+        return diagnosis, f"{meaning}{place}"
     message = first_line(error)
     is_cut_short = message_of(error).strip().startswith(f"{message}:")
     if not message.endswith("…"):
         message += " …" if is_cut_short else "."
-    return diagnosis, f"{meaning}{at} {JAX_SAYS}{type(error).__name__}: {message}"
+    return diagnosis, f"{meaning}{place} {JAX_SAYS}{type(error).__name__}: {message}"
 
 
 def diagnose_jax_error(error: BaseException) -> tuple[str, str]:
@@ -610,12 +610,12 @@ def diagnose_jax_error(error: BaseException) -> tuple[str, str]:
         )
     if isinstance(error, AssertionError) and is_jax_error_without_message(error):
         return "unbound-axis", UNBOUND
-    if isinstance(error, IndexError) and (beyond := _pair_beyond_the_axis(error)):
-        return "wrong-pairs", beyond
+    if isinstance(error, IndexError) and (explanation := _pair_beyond_the_axis(error)):
+        return "wrong-pairs", explanation
     message = message_of(error)
-    found = NO_ARRAY.search(message)
-    if found and _is_raised_in_callback(error):
-        given = found["given"] or found["type"]
+    no_array = NO_ARRAY.search(message)
+    if no_array and _is_raised_in_callback(error):
+        given = no_array["given"] or no_array["type"]
         if given == "NoneType":
             return (
                 "callback-returns-none",
@@ -627,15 +627,15 @@ def diagnose_jax_error(error: BaseException) -> tuple[str, str]:
             f"with the numbers of a block.",
         )
     for pattern, diagnosis, meaning in MEANINGS:
-        found = re.search(pattern, message, re.IGNORECASE)
-        if found:
+        match = re.search(pattern, message, re.IGNORECASE)
+        if match:
             on_blocks = "" if is_outside_of_bodies(error) else r"\1"
             meaning = re.sub(r"\[(.*?)\]", on_blocks, meaning).strip()
             if diagnosis == "wrong-pairs":
                 meaning = _devices_beyond_the_axis(message) or meaning
             if diagnosis == "not-replicated" and (varying := _varying_result(message)):
                 return diagnosis, varying  # names of axes and results may contain braces
-            return diagnosis, meaning.format(**found.groupdict())
+            return diagnosis, meaning.format(**match.groupdict())
     return RAISED, ""
 
 
@@ -710,10 +710,10 @@ def copy_name(wrapper: Callable[..., Any], function: Callable[..., object]) -> C
 
 def _undivided_dimension(message: str) -> str:
     """Return which dimension in_specs cannot shard evenly, or nothing if JAX does not say."""
-    found = NOT_DIVIDED.search(message)
-    if found is None:
+    match = NOT_DIVIDED.search(message)
+    if match is None:
         return ""
-    name, dimension, size, axes = found.groups()
+    name, dimension, size, axes = match.groups()
     return f" Here in_specs shards dimension {dimension} of {name}, of size {size}, over {axes}."
 
 
@@ -722,8 +722,8 @@ def _devices_beyond_the_axis(message: str) -> str:
 
     JAX counts modulo the size of the axis, and then calls pairs such as (0, 1) and (2, 3) equal.
     """
-    found = PAIRS.search(message)
-    pairs = re.findall(r"\((-?\d+), (-?\d+)\)", found["pairs"] if found else "")
+    match = PAIRS.search(message)
+    pairs = re.findall(r"\((-?\d+), (-?\d+)\)", match["pairs"] if match else "")
     ends = [[int(number) for number in end] for end in zip(*pairs, strict=True)]
     if not ends or any(len({*end}) < len(end) or min(end) < 0 for end in ends):
         return ""
@@ -756,13 +756,13 @@ def _pair_beyond_the_axis(error: IndexError) -> str:
 
 def _varying_result(message: str) -> str:
     """Say which result of a body may differ along which axes; empty if JAX does not name them."""
-    found = NOT_REPLICATED.search(message)
-    if found is None:
+    match = NOT_REPLICATED.search(message)
+    if match is None:
         return ""
-    is_named = found["body"].isidentifier() and not found["body"].startswith("_")  # JAX's own do
-    body = f"`{found['body']}`" if is_named else "the body"
-    result = f"result {found['place']} of {body}" if found["place"] else f"the result of {body}"
-    axes = " and ".join((found["one"] or found["several"]).split(","))
+    is_named = match["body"].isidentifier() and not match["body"].startswith("_")  # JAX's own do
+    body = f"`{match['body']}`" if is_named else "the body"
+    result = f"result {match['place']} of {body}" if match["place"] else f"the result of {body}"
+    axes = " and ".join((match["one"] or match["several"]).split(","))
     return (
         f"{result[:1].upper()}{result[1:]} may differ from device to device along {axes}, but "
         f"out_specs promises the same value on all of them. {REDUCTION_OR_AXIS.format(axes=axes)}"

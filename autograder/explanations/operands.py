@@ -59,20 +59,20 @@ def is_outside_of_bodies(error: BaseException) -> bool:
 
 def _learners_frame(error: BaseException) -> tuple[FrameType | None, int]:
     """Return the learner's innermost frame that an error passed, and its instruction."""
-    found: tuple[FrameType | None, int] = None, 0
+    innermost: tuple[FrameType | None, int] = None, 0
     traceback = error.__traceback__
     while traceback is not None:
         if frame_owner(traceback.tb_frame) == "theirs":
-            found = traceback.tb_frame, traceback.tb_lasti
+            innermost = traceback.tb_frame, traceback.tb_lasti
         traceback = traceback.tb_next
-    return found
+    return innermost
 
 
 def _operand_names(frame: FrameType, instruction: int) -> list[str]:
     """Return the names of the operands of `a @ b` or `jnp.dot(a, b)`; other code may have none."""
     names: list[str] = []
-    before = [each for each in dis.get_instructions(frame.f_code) if each.offset < instruction]
-    for each in reversed(before):
+    earlier = [each for each in dis.get_instructions(frame.f_code) if each.offset < instruction]
+    for each in reversed(earlier):
         if each.opname.startswith(("LOAD_FAST", "LOAD_DEREF")):
             loaded = each.argval if isinstance(each.argval, tuple) else (each.argval,)
             names = [*loaded, *names]

@@ -105,7 +105,7 @@ def compare_outputs(
             rounding * (_unit(value) + (spread[number] if spread else 0.0)),
             MAX_SHORT_TOLERANCE * find_largest(value, at_least=1),
         )
-        off = [
+        distances = [
             float(np.max(measure_differences(shard.data, value[shard.index]), initial=0))
             for shard in output.addressable_shards
         ]
@@ -119,18 +119,18 @@ def compare_outputs(
                 if i != number
             )
             return WRONG_DTYPE, _of_other_type(
-                output, value, max(off) if is_only else np.inf, which
+                output, value, max(distances) if is_only else np.inf, which
             )
-        right = [each <= allowed for each in off]
-        if not all(right) and _copies_disagree(output, allowed):
+        is_right = [each <= allowed for each in distances]
+        if not all(is_right) and _copies_disagree(output, allowed):
             return COPIES_DISAGREE, (
                 "Devices that should hold the same block hold different numbers. Does each have "
                 "its own part of a sum, or its own data, that was never combined?"
             )
-        if not any(right):
+        if not any(is_right):
             return WRONG_VALUES, "The values are wrong."
-        if not all(right):
-            devices = f"{right.count(False)} of {len(right)} devices"
+        if not all(is_right):
+            devices = f"{is_right.count(False)} of {len(is_right)} devices"
             return WRONG_VALUES, f"The values are wrong on {devices}."
     return None
 
@@ -204,8 +204,8 @@ def _may_just_overflow(once: np.ndarray, both: np.ndarray) -> bool:
 
 def is_near(actual: Any, wanted: Any) -> bool:
     """Check whether the values of two blocks are equal up to rounding."""
-    off = np.max(measure_differences(actual, wanted), initial=0)
-    return bool(off <= ROUNDING * _unit(wanted))
+    distance = np.max(measure_differences(actual, wanted), initial=0)
+    return bool(distance <= ROUNDING * _unit(wanted))
 
 
 def find_worst_element(
@@ -229,17 +229,18 @@ def find_worst_element(
             return ""
         for shard in output.addressable_shards:
             actual, right = np.asarray(shard.data), np.asarray(value[shard.index])
-            off = measure_differences(actual, right)
+            differences = measure_differences(actual, right)
             # of values that are about equally far off, the first: else rounding would decide
-            if not off.size or off.max() <= furthest * CLEARLY_FURTHER:
+            if not differences.size or differences.max() <= furthest * CLEARLY_FURTHER:
                 continue
-            place = np.unravel_index(int((off * CLEARLY_FURTHER >= off.max()).argmax()), off.shape)
+            is_furthest = differences * CLEARLY_FURTHER >= differences.max()
+            place = np.unravel_index(int(is_furthest.argmax()), differences.shape)
             starts = [part.start or 0 for part in shard.index]
-            at = ", ".join(str(int(i) + s) for i, s in zip(place, starts, strict=True))
-            where = f"at [{at}] " if at else ""
+            position = ", ".join(str(int(i) + s) for i, s in zip(place, starts, strict=True))
+            where = f"at [{position}] " if position else ""
             where += f"of {names[number]} " if names else ""
             where += f"on device {shard.device.id}" if len(output.sharding.device_set) > 1 else ""
-            furthest = float(off.max())
+            furthest = float(differences.max())
             got, expected = format_pair(actual[place], right[place])
             description = f"{f'{got} {where}'.rstrip()}; it should be {expected}"
     return description
@@ -314,10 +315,10 @@ def measure_differences(actual: Any, wanted: Any) -> np.ndarray:
     is_equal = np.equal(*(arrays if are_of_one_type else wide))
     is_equal |= np.isnan(wide[0]) & np.isnan(wide[1])
     with np.errstate(invalid="ignore", over="ignore"):  # infinity minus infinity
-        off = np.abs(wide[0] - wide[1])
+        differences = np.abs(wide[0] - wide[1])
     if are_of_one_type and jnp.issubdtype(arrays[0].dtype, jnp.integer):
-        off = np.maximum(off, 1)  # 64-bit integers may be equal as float64
-    return np.where(is_equal, 0.0, np.where(np.isnan(off), np.inf, off))
+        differences = np.maximum(differences, 1)  # 64-bit integers may be equal as float64
+    return np.where(is_equal, 0.0, np.where(np.isnan(differences), np.inf, differences))
 
 
 def find_largest(array: Any, at_least: float = 0.0) -> float:
@@ -354,12 +355,13 @@ def _spread(
         moved = jax.tree.leaves(reference(*(_nudged(array, generator) for array in inputs)))
         for number, (there, here) in enumerate(zip(moved, wanted, strict=True)):
             if _unit(here):
-                off = measure_differences(there, here)
-                far = float(np.max(off, initial=0, where=np.isfinite(off)))
-                most[number] = max(most[number], far)
+                differences = measure_differences(there, here)
+                change = float(np.max(differences, initial=0, where=np.isfinite(differences)))
+                most[number] = max(most[number], change)
     largest = [find_largest(value, at_least=1) for value in wanted]
     return [
-        min(far, most_of_largest / ROUNDING * size) for far, size in zip(most, largest, strict=True)
+        min(change, most_of_largest / ROUNDING * size)
+        for change, size in zip(most, largest, strict=True)
     ]
 
 
@@ -385,11 +387,11 @@ def _last_place(dtype: Any) -> float:
     return float(finfo(dtype).eps)
 
 
-def _of_other_type(output: jax.Array, value: Any, off: float, which: str) -> str:
+def _of_other_type(output: jax.Array, value: Any, distance: float, which: str) -> str:
     """Return the sentence for an output of another type, and which of several outputs it is."""
     kinds = [jnp.issubdtype(d, jnp.inexact) for d in (output.dtype, value.dtype)]
     coarser = max(map(_last_place, (output.dtype, value.dtype))) if all(kinds) else 0
-    near = coarser * find_largest(value, at_least=1)
-    about = " up to rounding" * (off > 0)
-    start = f"The values are right{about}, but the" if off <= near else "The"
+    tolerance = coarser * find_largest(value, at_least=1)
+    up_to_rounding = " up to rounding" * (distance > 0)
+    start = f"The values are right{up_to_rounding}, but the" if distance <= tolerance else "The"
     return f"{start} dtype{which} is {output.dtype.name}; expected {value.dtype.name}."

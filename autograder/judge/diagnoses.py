@@ -134,5 +134,5 @@ def list_generalisations(diagnosis: str) -> tuple[str, ...]:
         return diagnosis, ADDED_BY_COMPILER
     if diagnosis == CONSTRAINT_MOVES_NOTHING:
         return diagnosis, NOTHING_MOVED
-    kind, over, _ = diagnosis.partition(_OVER)
-    return (diagnosis, kind) if over else (diagnosis,)
+    kind, separator, _ = diagnosis.partition(_OVER)
+    return (diagnosis, kind) if separator else (diagnosis,)

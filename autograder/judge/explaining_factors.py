@@ -41,17 +41,18 @@ def find_factor(outputs: Sequence[jax.Array], wanted: Sequence[Any]) -> float | 
         return None
     if not np.isfinite(values).all() or not np.isfinite(actual).all():
         return None
-    found = float((np.vdot(values, actual) / np.vdot(values, values)).real)
-    rest = np.max(np.abs(actual - found * values))
-    near = LENIENT * np.finfo(np.float32).eps * abs(found) * np.max(np.abs(values))
-    return found if rest <= near and not math.isclose(found, 1, rel_tol=1e-3) and found else None
+    factor = float((np.vdot(values, actual) / np.vdot(values, values)).real)
+    rest = np.max(np.abs(actual - factor * values))
+    tolerance = LENIENT * np.finfo(np.float32).eps * abs(factor) * np.max(np.abs(values))
+    is_factor = rest <= tolerance and not math.isclose(factor, 1, rel_tol=1e-3)
+    return factor if is_factor and factor else None
 
 
-def describe_factor(found: float) -> str:
+def describe_factor(factor: float) -> str:
     """Return `8 times`, `1/8 of`, or `minus`."""
-    if math.isclose(found, -1, rel_tol=1e-4):
+    if math.isclose(factor, -1, rel_tol=1e-4):
         return "minus"
-    size = abs(found)
+    size = abs(factor)
     integer, divisor = round(size), round(1 / size)
     if integer <= MAX_INTEGER_FACTOR and math.isclose(size, integer, rel_tol=1e-4):
         words = f"{integer} times"
@@ -59,7 +60,7 @@ def describe_factor(found: float) -> str:
         words = f"1/{divisor} of"
     else:
         words = f"{size:.4g} times"
-    return words if found > 0 else f"minus {words}"
+    return words if factor > 0 else f"minus {words}"
 
 
 def explain_factor(
@@ -81,14 +82,14 @@ def explain_factor(
     arguments_by_factor: dict[str, str] = {}
     factors = []
     for (samples, ran), in_words in zip(runs, arguments, strict=True):
-        found = [
+        sample_factors = [
             find_factor(outputs, jax.tree.leaves(reference(*inputs)))
             for inputs, outputs in zip(samples, ran.outputs, strict=True)
         ]
-        first = found[0]
+        first = sample_factors[0]
         if first is None or any(
             other is None or not math.isclose(first, other, rel_tol=FACTOR_TOLERANCE)
-            for other in found
+            for other in sample_factors
         ):
             return None
         factors.append(first)
@@ -121,10 +122,10 @@ def _which_size(
     """
     if not argument_lists or not all(abs(math.log(abs(f))) > 0.1 for f in factors):
         return ""
-    large = abs(factors[0]) > 1
-    wanted = [abs(f) if large else 1 / abs(f) for f in factors]
+    is_large = abs(factors[0]) > 1
+    wanted = [abs(f) if is_large else 1 / abs(f) for f in factors]
     sizes = [_sizes(arguments, names) for arguments in argument_lists]
-    same = [
+    equal_sizes = [
         name
         for name in sizes[0]
         if all(
@@ -132,25 +133,29 @@ def _which_size(
             for each, size in zip(sizes, wanted, strict=True)
         )
     ]
-    if not same:
+    if not equal_sizes:
         return ""
-    number = "That number" if large else "The divisor"
-    if same[0].startswith("the number of devices"):
-        along = same[0].removeprefix("the number of devices").removeprefix(" along ")
-        if not set(reduced).issuperset([along] if along else dict(argument_lists[0][0].axes)):
+    number = "That number" if is_large else "The divisor"
+    if equal_sizes[0].startswith("the number of devices"):
+        axis = equal_sizes[0].removeprefix("the number of devices").removeprefix(" along ")
+        if not set(reduced).issuperset([axis] if axis else dict(argument_lists[0][0].axes)):
             return ""
-        over = f" over {along}" if along else ""
+        over_axis = f" over {axis}" if axis else ""
         why = (
-            f"is something added up{over} that is the same on all devices already, or is a divisor "
-            f"a mean that should be a sum?"
-            if large
-            else f"is a mean taken{over} where a sum is needed, or is something divided twice?"
+            f"is something added up{over_axis} that is the same on all devices already, or is a "
+            f"divisor a mean that should be a sum?"
+            if is_large
+            else f"is a mean taken{over_axis} where a sum is needed, or is something divided twice?"
         )
-        return f" {number} is {same[0]}: {why}"
-    if len(same) > 1:
+        return f" {number} is {equal_sizes[0]}: {why}"
+    if len(equal_sizes) > 1:
         return ""
-    why = "is something multiplied by it, or not divided" if large else "is something divided by it"
-    return f" {number} is {same[0]}: {why}?"
+    why = (
+        "is something multiplied by it, or not divided"
+        if is_large
+        else "is something divided by it"
+    )
+    return f" {number} is {equal_sizes[0]}: {why}?"
 
 
 def _sizes(arguments: Sequence[Argument], names: Sequence[str]) -> dict[str, int]:
@@ -231,8 +236,8 @@ def explain_change(
 
 def _is_change(right: np.ndarray, made: np.ndarray) -> bool:
     """Check whether an array is about the right change of an argument, or minus this."""
-    near = CHANGE_TOLERANCE * np.max(np.abs(right), initial=0)
-    return bool(right.any()) and min(np.max(np.abs(made - s * right)) for s in (1, -1)) <= near
+    tolerance = CHANGE_TOLERANCE * np.max(np.abs(right), initial=0)
+    return bool(right.any()) and min(np.max(np.abs(made - s * right)) for s in (1, -1)) <= tolerance
 
 
 def _describe_multiple(right: np.ndarray, made: np.ndarray) -> str:
@@ -240,8 +245,8 @@ def _describe_multiple(right: np.ndarray, made: np.ndarray) -> str:
     if not right.any() or not np.isfinite(made).all():
         return ""
     factor = float(np.vdot(right, made).real / np.vdot(right, right).real)
-    near = CHANGE_TOLERANCE * abs(factor) * np.max(np.abs(right))
-    if not factor or np.max(np.abs(made - factor * right)) > near:
+    tolerance = CHANGE_TOLERANCE * abs(factor) * np.max(np.abs(right))
+    if not factor or np.max(np.abs(made - factor * right)) > tolerance:
         return ""
     is_large = abs(factor) > 1
     size = float(f"{abs(factor) if is_large else 1 / abs(factor):.2g}")  # the rest is rounding
@@ -264,12 +269,12 @@ def explain_constant(
                 return None
             if wanted[0].dtype == bool or not all(map(is_finite, (outputs[0], wanted[0]))):
                 return None
-            off = widen(outputs[0]) - widen(wanted[0])
-            near = 10 * ROUNDING * EPS * find_largest(wanted[0], at_least=1)
-            mean = float(off.mean())
-            if abs(mean) < 10 * near or np.max(np.abs(off - mean)) > near:
+            differences = widen(outputs[0]) - widen(wanted[0])
+            tolerance = 10 * ROUNDING * EPS * find_largest(wanted[0], at_least=1)
+            mean = float(differences.mean())
+            if abs(mean) < 10 * tolerance or np.max(np.abs(differences - mean)) > tolerance:
                 return None
-            if added and abs(added[0] - mean) > near:
+            if added and abs(added[0] - mean) > tolerance:
                 return None
             added.append(mean)
         size = abs(added[0])

@@ -51,19 +51,21 @@ def explain_misplaced(output: jax.Array, wanted: np.ndarray, arguments: Sequence
         for size in dict.fromkeys(sizes):
             if not size or own % size or not 1 < wanted.shape[d] // size <= MAX_PIECES:
                 continue
-            found = [_sources(shard, wanted, d, size) for shard in shards]
-            if found and all(NOT_FOUND not in sources for _, sources in found):
-                sentence = _describe_pieces(found, d, size, wanted)
-                if not _is_missing_on_some(found):
+            device_sources = [_sources(shard, wanted, d, size) for shard in shards]
+            if device_sources and all(NOT_FOUND not in sources for _, sources in device_sources):
+                sentence = _describe_pieces(device_sources, d, size, wanted)
+                if not _is_missing_on_some(device_sources):
                     return sentence
                 # along another dimension, the explanation may hold on all devices
                 missing_on_some = missing_on_some or sentence
     return missing_on_some
 
 
-def _is_missing_on_some(found: Sequence[tuple[int, list[int]]]) -> bool:
+def _is_missing_on_some(device_sources: Sequence[tuple[int, list[int]]]) -> bool:
     """Check whether a place holds zeros on some devices, and the right piece on others."""
-    pieces = {(first + i, source) for first, each in found for i, source in enumerate(each)}
+    pieces = {
+        (first + i, source) for first, each in device_sources for i, source in enumerate(each)
+    }
     return any(source == ZEROS and (place, place) in pieces for place, source in pieces)
 
 
@@ -79,56 +81,65 @@ def _sources(shard: Any, wanted: np.ndarray, d: int, size: int) -> tuple[int, li
     index[d] = slice(None)
     strip = wanted[tuple(index)]
     pieces = np.stack(np.split(strip, strip.shape[d] // size, axis=d))
-    near = PIECE_TOLERANCE * find_largest(wanted)
+    tolerance = PIECE_TOLERANCE * find_largest(wanted)
     sources = []
     for number, piece in enumerate(np.split(data, data.shape[d] // size, axis=d)):
-        far = measure_differences(pieces, piece).reshape(len(pieces), -1).max(1, initial=0)
+        distances = measure_differences(pieces, piece).reshape(len(pieces), -1).max(1, initial=0)
         # the nearest, because two numbers may be near by chance; of equal ones, that of its place
-        source = min(range(len(far)), key=lambda i: (far[i], i != first + number))
-        sources.append(source if far[source] <= near else NOT_FOUND if piece.any() else ZEROS)
+        source = min(range(len(distances)), key=lambda i: (distances[i], i != first + number))
+        sources.append(
+            source if distances[source] <= tolerance else NOT_FOUND if piece.any() else ZEROS
+        )
     return first, sources
 
 
 def _describe_pieces(
-    found: Sequence[tuple[int, list[int]]], d: int, size: int, wanted: np.ndarray
+    device_sources: Sequence[tuple[int, list[int]]], d: int, size: int, wanted: np.ndarray
 ) -> str:
     """Say how pieces are misplaced; empty if all are right, or all are zeros."""
     total = wanted.shape[d] // size
-    pieces = [(first + i, source) for first, each in found for i, source in enumerate(each)]
-    off = {(place, source) for place, source in pieces if place != source}
-    if not off or {source for _, source in pieces} == {ZEROS}:
+    pieces = [
+        (first + i, source) for first, each in device_sources for i, source in enumerate(each)
+    ]
+    misplaced = {(place, source) for place, source in pieces if place != source}
+    if not misplaced or {source for _, source in pieces} == {ZEROS}:
         return ""
     single = ("value",) if wanted.ndim == 1 else ("row", "column") if wanted.ndim == 2 else ()
     what = "block" if size > 1 else single[d] if single else "part"
-    of = f"along dimension {d}" + f", in {total} blocks of {size}" * (size > 1)
-    if {source for _, source in off} == {ZEROS}:
-        empty = sorted({place for place, _ in off})
-        everywhere = all((p, ZEROS) in off for p in empty) and len(found[0][1]) == total
-        same = everywhere and len({tuple(each) for _, each in found}) == 1
-        if same or (len(found[0][1]) < total and not _is_missing_on_some(found)):
+    split = f"along dimension {d}" + f", in {total} blocks of {size}" * (size > 1)
+    if {source for _, source in misplaced} == {ZEROS}:
+        empty = sorted({place for place, _ in misplaced})
+        is_everywhere = (
+            all((p, ZEROS) in misplaced for p in empty) and len(device_sources[0][1]) == total
+        )
+        same = is_everywhere and len({tuple(each) for _, each in device_sources}) == 1
+        if same or (len(device_sources[0][1]) < total and not _is_missing_on_some(device_sources)):
             several = len(empty) > 1
             which = f"{what}{'s' * several} {_listed(empty)} {'are' if several else 'is'}"
-            return f"Some of the result is missing: {of}, {which} zeros, and the rest is right."
+            return f"Some of the result is missing: {split}, {which} zeros, and the rest is right."
         if all(each == [ZEROS if k == i else k for k in range(total)]
-               for i, (_, each) in enumerate(found)):  # fmt: skip
+               for i, (_, each) in enumerate(device_sources)):  # fmt: skip
             return (
                 f"On each device the {what} with the device's own number is zeros, and the rest is "
-                f"right: on device 0 {what} 0, on device 1 {what} 1 ({of})."
+                f"right: on device 0 {what} 0, on device 1 {what} 1 ({split})."
             )
-        return f"Some of the result is zeros, and the rest is right: {_where(found, what)} ({of})."
+        where = _where(device_sources, what)
+        return f"Some of the result is zeros, and the rest is right: {where} ({split})."
     by_place = dict(pieces)
-    consistent = all(by_place[place] == source for place, source in pieces)
-    if consistent and len(by_place) == total:
+    is_consistent = all(by_place[place] == source for place, source in pieces)
+    if is_consistent and len(by_place) == total:
         steps = {(source - place) % total for place, source in pieces if source >= 0}
         if ZEROS not in by_place.values() and steps == {1}:
-            return f"Every {what} is right, but one place too early ({of}): {what} 1 comes first."
+            return (
+                f"Every {what} is right, but one place too early ({split}): {what} 1 comes first."
+            )
         if ZEROS not in by_place.values() and steps == {total - 1}:
             return (
-                f"Every {what} is right, but one place too late ({of}): where {what} 1 should be, "
-                f"there is {what} 0."
+                f"Every {what} is right, but one place too late ({split}): where {what} 1 should "
+                f"be, there is {what} 0."
             )
         if all(source == total - 1 - place for place, source in pieces):
-            return f"Every {what} is right, but they come in the opposite order ({of})."
+            return f"Every {what} is right, but they come in the opposite order ({split})."
         kept = [source for source in by_place.values() if source >= 0]
         if len(set(kept)) < len(kept):
             right = f"Some {what}s are in several places, and others are missing."
@@ -136,9 +147,9 @@ def _describe_pieces(
             right = f"Some {what}s are zeros, and others are not in their places."
         else:
             right = f"Every {what} is right, but not in its place."
-        return f"{right} {_order(by_place, total, what)} ({of})."
+        return f"{right} {_order(by_place, total, what)} ({split})."
     device, (first, sources) = next(
-        (i, each) for i, each in enumerate(found) if any(
+        (i, each) for i, each in enumerate(device_sources) if any(
             source != each[0] + k for k, source in enumerate(each[1])
         )
     )  # fmt: skip
@@ -150,14 +161,14 @@ def _describe_pieces(
         if several
         else f"The {what}s are right, but not in their places."
     )
-    return f"{right} {_order(here, len(sources), what, f'On device {device}, ')} ({of})."
+    return f"{right} {_order(here, len(sources), what, f'On device {device}, ')} ({split})."
 
 
-def _where(found: Sequence[tuple[int, list[int]]], what: str) -> str:
+def _where(device_sources: Sequence[tuple[int, list[int]]], what: str) -> str:
     """Return `on device 0 rows 1 and 2, on device 1 row 3 and so on`, for pieces that are zeros."""
     empty = [
         (device, [first + k for k, source in enumerate(each) if source == ZEROS])
-        for device, (first, each) in enumerate(found)
+        for device, (first, each) in enumerate(device_sources)
     ]
     items = [
         f"on device {device} {what}{'s' * (len(places) > 1)} {_listed(places)}"
@@ -201,34 +212,34 @@ def explain_wrong_places(output: jax.Array, wanted: np.ndarray) -> str:
     """
     if output.shape != wanted.shape or not np.issubdtype(wanted.dtype, np.inexact):
         return ""
-    near = PIECE_TOLERANCE * find_largest(wanted)
-    off = {
-        shard.device.id: measure_differences(shard.data, wanted[shard.index]) > near
+    tolerance = PIECE_TOLERANCE * find_largest(wanted)
+    masks = {
+        shard.device.id: measure_differences(shard.data, wanted[shard.index]) > tolerance
         for shard in sorted(output.addressable_shards, key=lambda shard: shard.device.id)
     }
-    wrong_on = [device for device, each in off.items() if each.any()]
+    wrong_on = [device for device, each in masks.items() if each.any()]
     if wanted.ndim == 0 or not wrong_on:
         return ""
-    is_everywhere = len(wrong_on) == len(off)
+    is_everywhere = len(wrong_on) == len(masks)
     if is_everywhere:
         where = ""
     elif len(wrong_on) <= MAX_NAMED_DEVICES:
         where = f" on device{'s' * (len(wrong_on) > 1)} {_listed(wrong_on)}"
     else:
-        where = f" on {len(wrong_on)} of {len(off)} devices"
-    place, is_in_block = _describe_place([off[device] for device in wrong_on], wanted.shape)
+        where = f" on {len(wrong_on)} of {len(masks)} devices"
+    place, is_in_block = _describe_place([masks[device] for device in wrong_on], wanted.shape)
     if place:
         whose = ("of each device's block" if is_everywhere else "of the block") * is_in_block
         return " ".join(f"The values are right but for {place} {whose}{where}".split()) + "."
-    others = "others" if len(off) - len(wrong_on) > 1 else "other one"
+    others = "others" if len(masks) - len(wrong_on) > 1 else "other one"
     return f"The values are wrong{where}, and right on the {others}." if where else ""
 
 
-def _describe_place(off: Sequence[np.ndarray], shape: Sequence[int]) -> tuple[str, bool]:
+def _describe_place(masks: Sequence[np.ndarray], shape: Sequence[int]) -> tuple[str, bool]:
     """Find the rows, columns or elements in which all wrong values of some blocks are.
 
     Args:
-        off: which values of each block are wrong.
+        masks: which values of each block are wrong.
         shape: the shape of the whole array.
 
     Returns:
@@ -236,11 +247,11 @@ def _describe_place(off: Sequence[np.ndarray], shape: Sequence[int]) -> tuple[st
         the whole array; `""` if there is no such place.
     """
     for d, size in enumerate(shape):
-        length = off[0].shape[d]
-        if length < 3 or any(each.shape[d] != length for each in off):
+        length = masks[0].shape[d]
+        if length < 3 or any(each.shape[d] != length for each in masks):
             continue
         others = tuple(i for i in range(len(shape)) if i != d)
-        places = [set(np.flatnonzero(each.any(axis=others)).tolist()) for each in off]
+        places = [set(np.flatnonzero(each.any(axis=others)).tolist()) for each in masks]
         wrong = tuple(sorted(set().union(*places)))
         joined = "and" if all(each == set(wrong) for each in places) else "or"
         what = {1: ["element"], 2: ["row", "column"]}.get(len(shape), ["index"] * len(shape))[d]
@@ -249,6 +260,6 @@ def _describe_place(off: Sequence[np.ndarray], shape: Sequence[int]) -> tuple[st
             (0, length - 1): f"the first {joined} the last {what}",
         }  # fmt: skip
         if wrong in ends:
-            along = f" along dimension {d}" if what == "index" else ""
-            return f"{ends[wrong]}{along}", length < size
+            suffix = f" along dimension {d}" if what == "index" else ""
+            return f"{ends[wrong]}{suffix}", length < size
     return "", False

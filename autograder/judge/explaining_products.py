@@ -44,7 +44,7 @@ def explain_added_products(
         runs: the inputs and results of each program.
     """
     for counts, arguments, (samples, ran) in zip(block_counts, argument_lists, runs, strict=False):
-        found: list[tuple[Sums, Sums]] = []
+        sample_sums: list[tuple[Sums, Sums]] = []
         for (a, b), outputs in zip(samples, ran.outputs, strict=True):
             if len(outputs) != 1 or outputs[0].shape != (len(a), b.shape[1]):
                 return None
@@ -55,10 +55,10 @@ def explain_added_products(
             right = _sums(a, b, counts, {i: (a @ b)[index] for i, (_, index) in shards.items()})
             if got is None or right is None:
                 break
-            found.append((got, right))
-        if len(found) < len(samples):
+            sample_sums.append((got, right))
+        if len(sample_sums) < len(samples):
             continue
-        (got, right), *others = found
+        (got, right), *others = sample_sums
         if any(not np.array_equal(got[i], other[i]) for other, _ in others for i in got):
             continue
         device = next((i for i in sorted(got) if not np.array_equal(got[i], right[i])), None)
@@ -79,10 +79,10 @@ def _sums(
 ) -> Sums | None:
     """Count each product of blocks in each device's block; None if that is not certain."""
     rows, inner, columns = counts
-    of_a = [np.split(strip, inner, axis=1) for strip in np.split(a.astype(np.float64), rows)]
-    of_b = [np.split(strip, columns, axis=1) for strip in np.split(b.astype(np.float64), inner)]
+    a_blocks = [np.split(strip, inner, axis=1) for strip in np.split(a.astype(np.float64), rows)]
+    b_blocks = [np.split(strip, columns, axis=1) for strip in np.split(b.astype(np.float64), inner)]
     shape = rows, inner, inner, columns
-    products = [of_a[i][k] @ of_b[m][j] for i, k, m, j in np.ndindex(shape)]
+    products = [a_blocks[i][k] @ b_blocks[m][j] for i, k, m, j in np.ndindex(shape)]
     terms = np.stack([np.ravel(product) for product in products], axis=1)
     if math.prod(shape) > MAX_PRODUCTS_PER_VALUE * len(terms):
         return None
@@ -95,8 +95,8 @@ def _sums(
             return None
         solved, _, rank, _ = np.linalg.lstsq(terms, values, rcond=None)
         terms_count = np.round(solved, 3)
-        off = np.max(np.abs(terms @ terms_count - values))
-        if rank < math.prod(shape) or off > PRODUCT_TOLERANCE * np.max(np.abs(terms)):
+        distance = np.max(np.abs(terms @ terms_count - values))
+        if rank < math.prod(shape) or distance > PRODUCT_TOLERANCE * np.max(np.abs(terms)):
             return None
         sums[device] = terms_count.reshape(shape)
     return sums

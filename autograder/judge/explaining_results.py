@@ -194,8 +194,8 @@ def _explain_pattern(actual: Sequence[Any], right: Sequence[Any]) -> Wrong | Non
     if unit := _find_unit(actual, right):
         return "other-unit", f"Every result is {unit} what it should be. Is it in another unit? "
     if (digits := _find_digits(actual, right)) is not None:
-        to = f"{with_noun(digits, 'digit')} after the point" if digits else "a whole number"
-        return "rounded", f"The result is rounded to {to}; expected the exact one. "
+        precision = f"{with_noun(digits, 'digit')} after the point" if digits else "a whole number"
+        return "rounded", f"The result is rounded to {precision}; expected the exact one. "
     if _are_nearly_right(actual, right):
         return "nearly-right", (
             f"Each result is within {in_percent(NEARLY_RIGHT)} of the expected one. Is something "
@@ -302,10 +302,10 @@ def _explain_factors(
         if len(numbers) <= len(terms.values):
             continue
         values = np.array([[f(*cases[i]) for f in terms.values.values()] for i in numbers])
-        sums = [[of[i] for i in numbers] for of in (actual, right)]
-        found, wanted = (_find_factors(values, each) for each in sums)
+        sums = [[results[i] for i in numbers] for results in (actual, right)]
+        factors, wanted = (_find_factors(values, each) for each in sums)
         given = f"{given[:1].upper()}{given[1:]}"
-        if found is None:
+        if factors is None:
             listed = natural_list([f"one factor times {name}" for name in terms.values])
             a_sum = "a sum of " * (len(terms.values) > 1)
             return f"{given}, the result is not {a_sum}{listed}. "
@@ -313,7 +313,7 @@ def _explain_factors(
             continue
         differ = [
             f"{name} counts {_format_times(one)} (expected: {_format_times(other)})"
-            for name, one, other in zip(terms.values, found, wanted or found, strict=True)
+            for name, one, other in zip(terms.values, factors, wanted or factors, strict=True)
             if not math.isclose(one, other, rel_tol=FACTOR_TOLERANCE, abs_tol=FACTOR_TOLERANCE)
         ]
         if differ:
@@ -504,10 +504,10 @@ def _explain_inner_lengths(pairs: Pairs) -> str:
     if not all(_is_nested(c) and _is_nested(r) and len(c) == len(r) for c, r in pairs):
         return ""
     lengths = [(len(a), len(b)) for c, r in pairs for a, b in zip(c, r, strict=True)]
-    off = [(actual, wanted) for actual, wanted in lengths if actual != wanted]
-    if not off:
+    differing = [(actual, wanted) for actual, wanted in lengths if actual != wanted]
+    if not differing:
         return ""
-    actual, wanted = off[0]
+    actual, wanted = differing[0]
     numbers = "number" if actual == 1 else "numbers"
     return f"an entry has {actual} {numbers}, for example, and should have {wanted}"
 
@@ -532,12 +532,12 @@ def _explain_numbers(pairs: Pairs) -> str:
     same = all(math.isclose(each, factors[0], rel_tol=1e-9) for each in factors)
     same = same and not math.isclose(factors[0] if factors else 1, 1, rel_tol=1e-9)
     if same and all(a == 0 for a, b in numbers if not b):
-        by = Fraction(factors[0]).limit_denominator(10**6)
-        is_close = math.isclose(by, factors[0], rel_tol=1e-9)
-        if is_close and by.denominator == 1:
-            return f"{whose} {by.numerator} times what it should be"
-        if is_close and by.numerator == 1:
-            return f"{whose} 1/{by.denominator} of what it should be"
+        fraction = Fraction(factors[0]).limit_denominator(10**6)
+        is_close = math.isclose(fraction, factors[0], rel_tol=1e-9)
+        if is_close and fraction.denominator == 1:
+            return f"{whose} {fraction.numerator} times what it should be"
+        if is_close and fraction.numerator == 1:
+            return f"{whose} 1/{fraction.denominator} of what it should be"
     whose = in_each_case if are_plain else "every wrong number is"
     if all(a <= b for a, b in numbers):
         return f"{whose} too small"
@@ -605,5 +605,7 @@ def describe_wrong_counts(actual: Any, right: Any) -> str:
     differ = [word for word in dict.fromkeys([*right, *actual]) if counted[word] != wanted[word]]
     if not differ:
         return ""
-    off = (f"{word!r} {counted[word]} times instead of {wanted[word]}" for word in differ[:3])
-    return f" In the case below, the list has {', '.join(off)}."
+    miscounted = (
+        f"{word!r} {counted[word]} times instead of {wanted[word]}" for word in differ[:3]
+    )
+    return f" In the case below, the list has {', '.join(miscounted)}."

@@ -61,9 +61,9 @@ def explain_several_results(
                     "tuple."
                 )
             places = map(order.index, range(count))
-            found = ", ".join(names[i] if names else str(i + 1) for i in places)
+            listed = ", ".join(names[i] if names else str(i + 1) for i in places)
             return "other-order-of-results", (
-                f"All results are right, but they come in another order: {found}."
+                f"All results are right, but they come in another order: {listed}."
             )
         right = natural_list([str(i + 1) for i in order])
         return TOO_MANY_RESULTS, (
@@ -102,13 +102,13 @@ def explain_joined_blocks(
     """
     if not all(ran.mapped for _, ran in runs):
         return None  # without a shard_map there are no out_specs
-    found = [
+    explanations = [
         _explain_joined(outputs, jax.tree.leaves(reference(*inputs)), arguments[0])
         for (samples, ran), arguments in zip(runs, argument_lists, strict=True)
         for inputs, outputs in zip(samples, ran.outputs, strict=True)
     ]
-    first = found[0]
-    if first is None or any(each is None or each[0] != first[0] for each in found):
+    first = explanations[0]
+    if first is None or any(each is None or each[0] != first[0] for each in explanations):
         return None
     return first
 
@@ -171,7 +171,7 @@ def _explain_exchanged_axes(output: jax.Array, right: np.ndarray, argument: Argu
             if output.shape[d] % m or output.shape[e] % n:
                 continue
             axes = ((i, d), (j, e))
-            if not all(_is_sharded_over(output, argument, axis, at) for axis, at in axes):
+            if not all(_is_sharded_over(output, argument, *pair) for pair in axes):
                 continue
             blocks = [np.split(strip, n, axis=e) for strip in np.split(np.asarray(output), m, d)]
             strips = [np.concatenate(strip, axis=e) for strip in zip(*blocks, strict=True)]

@@ -57,7 +57,7 @@ def _judge_all(exercise: Exercise, evidence: Evidence, seed: int, fresh: int | N
             OTHER_EXERCISE,
             f"This submission belongs to exercise {evidence.exercise!r}.",
         )
-    findings = [
+    judged = [
         _judge_requirement(
             exercise,
             requirement,
@@ -67,14 +67,14 @@ def _judge_all(exercise: Exercise, evidence: Evidence, seed: int, fresh: int | N
         )
         for requirement in exercise.requirements
     ]
-    found = tuple(_apply_order(exercise, findings))
-    share = compute_share(exercise, found)
+    findings = tuple(_apply_order(exercise, judged))
+    share = compute_share(exercise, findings)
     return Verdict(
         exercise.id,
         exercise.title,
-        found,
+        findings,
         earned=share,
-        notes=explain_share(exercise, found),
+        notes=explain_share(exercise, findings),
         afterwards=exercise.afterwards if share == 1 else "",
     )
 
@@ -149,13 +149,13 @@ def _judge_requirement(
     exercise: Exercise, requirement: Requirement, piece: Piece | None, seed: int
 ) -> Finding:
     """Judge one requirement, and add the exercise's lesson on the diagnosis."""
-    finding = _basis(requirement)
+    basis = _basis(requirement)
     try:
-        found = _judge_evidence(exercise, requirement, piece, finding, seed)
+        finding = _judge_evidence(exercise, requirement, piece, basis, seed)
     except ProgramError as error:
-        found = finding.problem(error.diagnosis, str(error), got="")
-    lesson = lesson_on(exercise, requirement.answer, found.diagnosis)
-    return found.but(difference=insert_before_jax_message(found.difference, lesson))
+        finding = basis.problem(error.diagnosis, str(error), got="")
+    lesson = lesson_on(exercise, requirement.answer, finding.diagnosis)
+    return finding.but(difference=insert_before_jax_message(finding.difference, lesson))
 
 
 def lesson_on(exercise: Exercise, answer: str, diagnosis: str) -> str:

@@ -435,20 +435,20 @@ OwnResults = tuple[Sequence[Argument], jax.Array, dict[int, np.ndarray]]
 def _explain_combined(cases: Sequence[OwnResults], programs: Sequence[ProgramRun]) -> Wrong | None:
     """Say how the devices' own results were combined, if that explains the program's result."""
     axes = [name for name, _ in cases[0][0][0].axes]
-    for over in (s for size in range(1, len(axes) + 1) for s in combinations(axes, size)):
-        if not all(_reduces_over(ran, over) for ran in programs):
+    for reduced_axes in (s for size in range(1, len(axes) + 1) for s in combinations(axes, size)):
+        if not all(_reduces_over(ran, reduced_axes) for ran in programs):
             continue  # the mean of equal results would explain every one of them
         for words, combine in REDUCTIONS.items():
             if _gives_blocks(
                 cases,
-                lambda own, device, groups, over=over, combine=combine: combine(
-                    np.stack([own[i] for i in groups(device, over)])
+                lambda own, device, groups, reduced_axes=reduced_axes, combine=combine: combine(
+                    np.stack([own[i] for i in groups(device, reduced_axes)])
                 ),
             ):
                 return "own-results", (
                     f"Each device computes the result for its own block, and these results are "
-                    f"{words} over {' and '.join(over)}. That is not the result for the global "
-                    f"array."
+                    f"{words} over {' and '.join(reduced_axes)}. That is not the result for the "
+                    f"global array."
                 )
     for place, words in ((0, "first"), (-1, "last")):
         if _gives_blocks(cases, lambda own, _, __, place=place: own[sorted(own)[place]]):
@@ -462,8 +462,8 @@ def _explain_combined(cases: Sequence[OwnResults], programs: Sequence[ProgramRun
 def _reduces_over(ran: ProgramRun, axes: Sequence[str]) -> bool:
     """Check whether a program has requested or compiled reductions over these axes."""
     collectives = (*ran.requested, *ran.report.collectives)
-    over = {axis for c in collectives if c.traits.reduces for axis in c.axes}
-    return over >= set(axes)
+    reduced = {axis for c in collectives if c.traits.reduces for axis in c.axes}
+    return reduced >= set(axes)
 
 
 def _gives_blocks(cases: Sequence[OwnResults], make: Callable[..., Any]) -> bool:
@@ -479,13 +479,16 @@ def _gives_blocks(cases: Sequence[OwnResults], make: Callable[..., Any]) -> bool
 
         def groups(
             device: int,
-            over: Sequence[str],
+            reduced_axes: Sequence[str],
             sizes: tuple[int, ...] = sizes,
             places: np.ndarray = places,
             names: Sequence[str] = tuple(names),
         ) -> list[int]:
-            at = np.unravel_index(device, sizes)
-            index = tuple(slice(None) if n in over else i for n, i in zip(names, at, strict=True))
+            position = np.unravel_index(device, sizes)
+            index = tuple(
+                slice(None) if n in reduced_axes else i
+                for n, i in zip(names, position, strict=True)
+            )
             return [int(i) for i in np.ravel(places[index])]
 
         for shard in output.addressable_shards:
@@ -494,10 +497,10 @@ def _gives_blocks(cases: Sequence[OwnResults], make: Callable[..., Any]) -> bool
             made, actual = make(own, shard.device.id, groups), np.asarray(shard.data)
             if made.shape != actual.shape or not np.issubdtype(actual.dtype, np.number):
                 return False
-            far = np.max(measure_differences(actual, made), initial=0)
+            distance = np.max(measure_differences(actual, made), initial=0)
             scale = find_largest(made, at_least=1) * math.sqrt(max(made.size, 1))
-            near = TOLERANCE * np.finfo(np.float32).eps * scale
-            if not far <= near:
+            tolerance = TOLERANCE * np.finfo(np.float32).eps * scale
+            if not distance <= tolerance:
                 return False
-            is_nonzero |= bool(find_largest(made) > near)
+            is_nonzero |= bool(find_largest(made) > tolerance)
     return is_nonzero

@@ -83,22 +83,22 @@ def state_of(finding: Finding) -> str:
 def problems_of(findings: Sequence[Finding]) -> list[Finding]:
     """Return what is wrong with one answer, causes before consequences, without duplicates."""
     wrong = [f for f in findings if state_of(f) in ("wrong", "partly")]
-    found = [f for f in wrong if f.diagnosis != NOT_COUNTED]
-    if any(f.about == "values" and f.diagnosis != WRONG_DTYPE for f in found):
+    problems = [f for f in wrong if f.diagnosis != NOT_COUNTED]
+    if any(f.about == "values" and f.diagnosis != WRONG_DTYPE for f in problems):
         # a wrong shape is explained once, for the values, where a mistake may be recognised
-        found = [f for f in found if (f.about, f.diagnosis) != ("layout", WRONG_SHAPE)]
-    unexplained = any(
-        f.about == "values" and is_of_values_without_cause(f.diagnosis) for f in found
+        problems = [f for f in problems if (f.about, f.diagnosis) != ("layout", WRONG_SHAPE)]
+    is_unexplained = any(
+        f.about == "values" and is_of_values_without_cause(f.diagnosis) for f in problems
     )
-    causes = sorted(found, key=partial(_rank, unexplained))
+    causes = sorted(problems, key=partial(_rank, is_unexplained))
     alike = {(f.cell, f.diagnosis, f.difference): f for f in reversed(causes)}
     return [f for f in causes if any(f is kept for kept in alike.values())]
 
 
-def _rank(unexplained: bool, finding: Finding) -> int:
-    missing = finding.about == "collectives" and is_missing_collective(finding.diagnosis)
-    is_cause = missing or finding.diagnosis == OTHER_BLOCKS_ENTER
-    if is_left_to_compiler(finding.diagnosis) or (unexplained and is_cause):
+def _rank(is_unexplained: bool, finding: Finding) -> int:
+    is_missing = finding.about == "collectives" and is_missing_collective(finding.diagnosis)
+    is_cause = is_missing or finding.diagnosis == OTHER_BLOCKS_ENTER
+    if is_left_to_compiler(finding.diagnosis) or (is_unexplained and is_cause):
         return -1
     return (
         EXPLAINED_FIRST.index(finding.about)
@@ -367,10 +367,10 @@ def _row(
     return TableRow((Code(name), *(marks.get(column, "") for column in columns)), below)
 
 
-def _name_cell(cell: Finding, beside: Finding) -> str:
+def _name_cell(cell: Finding, other: Finding) -> str:
     """Name a cell in a sentence on another one: by its key, or with its answer's name."""
     key = cell.cell if cell.cell.isidentifier() else f'"{cell.cell}"'
-    return key if cell.answer == beside.answer else f"{cell.answer}[{cell.cell!r}]"
+    return key if cell.answer == other.answer else f"{cell.answer}[{cell.cell!r}]"
 
 
 def _cell_rows(
@@ -421,7 +421,7 @@ def _details(problems: Sequence[Finding], unfolded: bool) -> Iterator[Fold]:
     blocks: list[Block] = []
     for name in names:
         heading = [Paragraph(Code(name))] if len(names) > 1 else []
-        blocks += [*heading, *(block for of, block in compared if of == name)]
+        blocks += [*heading, *(block for answer, block in compared if answer == name)]
     yield Fold(("Expected and got, for ", *listed), tuple(blocks), unfolded)
 
 

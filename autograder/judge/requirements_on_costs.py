@@ -66,8 +66,8 @@ def describe_budgets(budgets: Sequence[Budget]) -> str:
     described = []
     for budget in budgets:
         amount = "any number of" if budget.bytes is None else f"at most {budget.bytes:,}"
-        over = "" if budget.axes is None else f" over {', '.join(budget.axes)}"
-        described.append(f"{amount} bytes by {budget.name}{over}")
+        axes = "" if budget.axes is None else f" over {', '.join(budget.axes)}"
+        described.append(f"{amount} bytes by {budget.name}{axes}")
     return " and ".join(described) or "nothing"
 
 
@@ -110,14 +110,16 @@ class CommunicatesAtMost(Requirement):
         lists = argument_lists_of(exercise, self.answer)
         for (_, ran), budgets, arguments in zip(runs, self.budgets, lists, strict=True):
             layouts = [Layout.of(artifacts.sharding_of(a), a.shape) for a in arguments]
-            found = compare_with_budgets(ran.report, budgets, finding, names, layouts)
-            if not found.met:
+            program_finding = compare_with_budgets(ran.report, budgets, finding, names, layouts)
+            if not program_finding.met:
                 if first is None:
-                    return found
-                difference = with_arguments(arguments, found.difference)
-                return found.but(difference=difference, expected=_describe_allowed(budgets))
+                    return program_finding
+                difference = with_arguments(arguments, program_finding.difference)
+                return program_finding.but(
+                    difference=difference, expected=_describe_allowed(budgets)
+                )
             combined = describe_combined(ran.requested, ran.report.collectives)
-            first = first or found.but(got=f"{found.got}{combined}")
+            first = first or program_finding.but(got=f"{program_finding.got}{combined}")
         return first or finding
 
 
@@ -152,7 +154,7 @@ class FitsIn(Requirement):
     def judge(self, piece: Program, finding: Finding, exercise: Exercise, seed: int) -> Finding:
         """Compare the peak memory with the limit."""
         runs = [ran for _, ran in run_all(exercise, self.answer, piece, seed)]
-        found = compare_with_limits(
+        finding = compare_with_limits(
             self.bytes,
             [ran.report.peak_bytes for ran in runs],
             argument_lists_of(exercise, self.answer),
@@ -163,7 +165,7 @@ class FitsIn(Requirement):
                 "The program holds {:,.0f} bytes at once on each device; at most {:,} are allowed.",
             ),
         )
-        return found if found.met else _explain_gathers(self, runs[0], found)
+        return finding if finding.met else _explain_gathers(self, runs[0], finding)
 
 
 @dataclass(frozen=True)
@@ -284,7 +286,7 @@ def compare_with_budgets(
     return finding.but(met=True)
 
 
-def _explain_gathers(requirement: FitsIn, ran: ProgramRun, found: Finding) -> Finding:
+def _explain_gathers(requirement: FitsIn, ran: ProgramRun, finding: Finding) -> Finding:
     """Add how much the program gathers at once, or that it gathers only once.
 
     The total is that of the requested gathers, because compilers combine them differently.
@@ -295,21 +297,21 @@ def _explain_gathers(requirement: FitsIn, ran: ProgramRun, found: Finding) -> Fi
     # with the first list of arguments the program may fit, and not with a later one
     fits = ran.report.peak_bytes <= requirement.bytes[0]
     if not requirement.gathers or not gathers or unknown or fits:
-        return found
+        return finding
     pieces, piece_bytes = requirement.gathers[0]
     largest, total = max(c.bytes for c in gathers), sum(c.total_bytes for c in requested)
     if largest > piece_bytes:
-        return found.problem(
+        return finding.problem(
             "gathered-at-once",
-            f"{found.difference} It gathers {in_bytes(largest)} at once, and {piece_bytes:,} are "
+            f"{finding.difference} It gathers {in_bytes(largest)} at once, and {piece_bytes:,} are "
             f"enough.",
         )
     if 0 < total <= pieces * piece_bytes:
-        return found.problem(
+        return finding.problem(
             "gathered-once",
-            f"{found.difference} It gathers {in_bytes(total)} in total, each of them once.",
+            f"{finding.difference} It gathers {in_bytes(total)} in total, each of them once.",
         )
-    return found
+    return finding
 
 
 def compare_with_limits(
@@ -333,17 +335,17 @@ def compare_with_limits(
     for number, limit in enumerate(limits):
         if amounts[number] > limit:
             diagnosis, sentence = problem
-            found = finding.problem(
+            exceeded = finding.problem(
                 diagnosis,
                 sentence.format(amounts[number], limit),
                 got=got.format(amounts[number]),
             )
             if not number:
-                return found
-            return found.but(
-                difference=with_arguments(lists[number], found.difference),
+                return exceeded
+            return exceeded.but(
+                difference=with_arguments(lists[number], exceeded.difference),
                 expected=f"at most {got.format(limit)}",
-                got=f"{found.got}, for {describe_arguments(lists[number])}",
+                got=f"{exceeded.got}, for {describe_arguments(lists[number])}",
             )
     return finding.but(met=True, got=got.format(amounts[0]))
 

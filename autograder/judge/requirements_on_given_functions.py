@@ -129,11 +129,11 @@ class RunsWithinBudgets(Requirement):
         names = self.arguments
         if self.on_auto_axes and (other := find_other_axes(names, piece, finding)):
             return other
-        found = _judge_feeds(self, piece, finding, seed)
-        if found.met or len(piece.parts) != len(names):
-            return found
+        feeds_finding = _judge_feeds(self, piece, finding, seed)
+        if feeds_finding.met or len(piece.parts) != len(names):
+            return feeds_finding
         if len(names) == 2 and _is_right(self, piece.parts[::-1], finding, seed):
-            return found.problem(
+            return feeds_finding.problem(
                 "pair-exchanged",
                 f"The two would be right the other way round: the first sharding is for "
                 f"{names[0]}, the second for {names[1]}.",
@@ -141,12 +141,12 @@ class RunsWithinBudgets(Requirement):
         rotations = (piece.parts[i:] + piece.parts[:i] for i in range(1, len(names)))
         # of three, another order is right by chance, and would give the answer away
         if len(names) > 3 and any(_is_right(self, each, finding, seed) for each in rotations):
-            return found.problem(
+            return feeds_finding.problem(
                 "another-order",
                 f"The shardings are right, but in the wrong order: they have to be those of "
                 f"{', '.join(names)}, in this order.",
             )
-        return _name_wrong_arguments(self, piece, found, finding, exercise)
+        return _name_wrong_arguments(self, piece, feeds_finding, finding, exercise)
 
 
 @dataclass(frozen=True)
@@ -216,14 +216,14 @@ class MovesFewBytes(Requirement):
             run = run_with_layouts(self.function, self.arguments, shapes, piece, finding, seed)
             if isinstance(run, Finding):
                 return run
-            found = _give_credit(self, run, scale ** len(shapes[0]), finding)
-            first = first or found
-            if (found.credit or found.met) < (first.credit or first.met):
-                if first.met or first.credit is None or found.credit is None:
-                    return found
+            scale_finding = _give_credit(self, run, scale ** len(shapes[0]), finding)
+            first = first or scale_finding
+            if (scale_finding.credit or scale_finding.met) < (first.credit or first.met):
+                if first.met or first.credit is None or scale_finding.credit is None:
+                    return scale_finding
                 # the notebook's own case comes first
-                both = f"{first.difference} {found.difference}"
-                return first.but(credit=found.credit, difference=both)
+                both = f"{first.difference} {scale_finding.difference}"
+                return first.but(credit=scale_finding.credit, difference=both)
         if first is None or first.trade is None or first.credit is None:
             return first or finding
         suggestion = suggest_one_change(self, piece.parts, first.trade.costs)
@@ -344,7 +344,7 @@ def run_with_layouts(
 def _name_wrong_arguments(
     requirement: RunsWithinBudgets,
     piece: Placements,
-    found: Finding,
+    feeds_finding: Finding,
     finding: Finding,
     exercise: Exercise,
 ) -> Finding:
@@ -354,14 +354,14 @@ def _name_wrong_arguments(
     """
     layouts = read_layouts(requirement.arguments, requirement.shapes[0], piece, finding)
     if isinstance(layouts, Finding) or not requirement.blocks:
-        return found
+        return feeds_finding
     used = len(layouts[0].blocks)
     if used < jax.device_count():  # then no argument is laid out well
-        return found
+        return feeds_finding
     by_name = dict(zip(requirement.arguments, layouts, strict=True))
     differ = find_wrong_layouts(by_name, requirement.blocks)
     if not 1 <= len(differ) <= min(MAX_NAMED_ARGUMENTS, len(by_name) - 1):
-        return found
+        return feeds_finding
     wrong = f"{natural_list(differ)} {'are' if len(differ) > 1 else 'is'} laid out wrongly"
     if len(differ) == 1 and len(by_name[differ[0]].counts) > 1:
         expected = dict(zip(requirement.arguments, requirement.blocks, strict=True))[differ[0]]
@@ -370,8 +370,10 @@ def _name_wrong_arguments(
         wrong += f", along dimension{'s' if len(dimensions) > 1 else ''} "
         wrong += natural_list(dimensions)
     lesson = f"layout of {natural_list(differ)}"
-    has_lesson = lesson in exercise.lessons and found.diagnosis not in requirement.mistakes
-    return found.problem(lesson if has_lesson else found.diagnosis, f"{wrong}. {found.difference}")
+    has_lesson = lesson in exercise.lessons and feeds_finding.diagnosis not in requirement.mistakes
+    return feeds_finding.problem(
+        lesson if has_lesson else feeds_finding.diagnosis, f"{wrong}. {feeds_finding.difference}"
+    )
 
 
 def _is_right(
@@ -400,17 +402,19 @@ def _judge_feeds(
             counts = tuple(layout.counts for layout in run.layouts)
             known = (n for n, each in requirement.mistakes.items() if counts in ways_of(each))
             return exceeded.problem(next(known, exceeded.diagnosis), exceeded.difference)
-        found = compare_with_budgets(run.ran.report, budgets, finding, names, run.layouts)
-        found = found.but(got=run.got)
-        if not found.met:
-            return found
+        case_finding = compare_with_budgets(run.ran.report, budgets, finding, names, run.layouts)
+        case_finding = case_finding.but(got=run.got)
+        if not case_finding.met:
+            return case_finding
         if result is not None:
-            found = judge_layout(result, Layout.of(run.ran.outputs[0][0]), found.but(met=False))
-            if not found.met:
-                return found.but(
+            case_finding = judge_layout(
+                result, Layout.of(run.ran.outputs[0][0]), case_finding.but(met=False)
+            )
+            if not case_finding.met:
+                return case_finding.but(
                     expected=finding.expected,
-                    got=f"{run.got}; the result: {found.got}",
-                    difference=f"The layout of the result is wrong. {found.difference}",
+                    got=f"{run.got}; the result: {case_finding.got}",
+                    difference=f"The layout of the result is wrong. {case_finding.difference}",
                 )
         share, fair = run.ran.report.flops / _count_flops(function, shapes), 1 / jax.device_count()
         if share > MAX_WORK_SHARE * fair:
@@ -426,7 +430,7 @@ def _judge_feeds(
             moved = describe_communication(run.ran.report)
             listed = natural_list(list(names))
             got = f"the layouts of {listed}, with which the program communicates {moved}"
-        first = first or found.but(got=got)
+        first = first or case_finding.but(got=got)
     return first or finding
 
 

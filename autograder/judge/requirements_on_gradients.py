@@ -116,7 +116,7 @@ class SavesAtMost(Requirement):
     def judge(self, piece: Program, finding: Finding, exercise: Exercise, seed: int) -> Finding:
         """Compare the bytes of what is saved with the limit."""
         costs = [run.costs for run in run_gradients(exercise, self.answer, piece, seed)]
-        found = compare_with_limits(
+        finding = compare_with_limits(
             self.bytes,
             [each.bytes for each in costs],
             argument_lists_of(exercise, self.answer),
@@ -128,20 +128,20 @@ class SavesAtMost(Requirement):
                 "allowed.",
             ),
         )
-        if found.met:
-            return found
+        if finding.met:
+            return finding
         lists = argument_lists_of(exercise, self.answer)
-        over, allowed, (first, *_) = next(
+        exceeding, allowed, (first, *_) = next(
             (each, most, arguments)
             for each, most, arguments in zip(costs, self.bytes, lists, strict=True)
             if each.bytes > most
         )
         size = math.prod(first.shape) * np.dtype(first.dtype).itemsize
         besides = f", besides {self.small:,} bytes for small arrays" if self.small else ""
-        return found.but(
-            difference=f"{found.difference} Counted in arrays of the size of the first argument, "
-            f"{over.bytes / size:.3g} are kept and {(allowed - self.small) / size:.3g} allowed"
-            f"{besides}. Kept are {_describe_arrays(over.saved)}."
+        return finding.but(
+            difference=f"{finding.difference} Counted in arrays of the size of the first argument, "
+            f"{exceeding.bytes / size:.3g} are kept and {(allowed - self.small) / size:.3g} allowed"
+            f"{besides}. Kept are {_describe_arrays(exceeding.saved)}."
         )
 
 
@@ -179,7 +179,7 @@ class RecomputesAtMost(Requirement):
                 "library's routine, so its work cannot be computed.",
                 got="an unknown number of operations",
             )
-        found = compare_with_limits(
+        finding = compare_with_limits(
             [most / 1e6 for most in self.flops],
             millions,
             argument_lists_of(exercise, self.answer),
@@ -191,14 +191,15 @@ class RecomputesAtMost(Requirement):
                 "allowed.",
             ),
         )
-        if found.met:
-            return found
-        over = next(
+        if finding.met:
+            return finding
+        exceeding = next(
             run.costs for run, most in zip(runs, self.flops, strict=True) if run.costs.flops > most
         )
-        diagnosis = found.diagnosis if over.saved else "keeps-nothing"
-        sentence = f"{found.difference} The forward pass keeps {_describe_arrays(over.saved)}."
-        return found.but(diagnosis=diagnosis, difference=sentence)
+        diagnosis = finding.diagnosis if exceeding.saved else "keeps-nothing"
+        kept = _describe_arrays(exceeding.saved)
+        sentence = f"{finding.difference} The forward pass keeps {kept}."
+        return finding.but(diagnosis=diagnosis, difference=sentence)
 
 
 def _describe_arrays(arrays: Sequence[jax.ShapeDtypeStruct]) -> str:
@@ -226,9 +227,9 @@ def differentiate(function: ArrayFunction) -> ArrayFunction:
 
     @jax.jit
     def value_and_gradients(*inputs: Any) -> Any:
-        *arguments, of_value = inputs
+        *arguments, cotangent = inputs
         value, pull_back = jax.vjp(function, *arguments)
-        return value, *pull_back(of_value)
+        return value, *pull_back(cotangent)
 
     return lambda *inputs: jax.tree.map(np.asarray, value_and_gradients(*inputs))
 

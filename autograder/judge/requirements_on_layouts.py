@@ -97,14 +97,14 @@ class PlacedLike(Requirement):
     ) -> Finding:
         """Compare the layout of an array, a sharding or a function's result with the picture."""
         if isinstance(piece, Program):
-            found = _judge_output_layout(self, piece, finding, exercise, seed)
-            if found.made is not None and found.made.shape not in self.shapes:
-                return found  # a wrong shape of a result is explained for its values
+            finding = _judge_output_layout(self, piece, finding, exercise, seed)
+            if finding.made is not None and finding.made.shape not in self.shapes:
+                return finding  # a wrong shape of a result is explained for its values
         elif argument_lists_of(exercise, self.answer):
             return finding.problem(*NOT_AS_PLANNED)
         else:
-            found = _judge_placement(self, piece, finding)
-        return _recognise_other_answer(found, exercise)
+            finding = _judge_placement(self, piece, finding)
+        return _recognise_other_answer(finding, exercise)
 
 
 def _judge_placement(requirement: PlacedLike, piece: Placement, finding: Finding) -> Finding:
@@ -129,9 +129,9 @@ def _judge_placement(requirement: PlacedLike, piece: Placement, finding: Finding
                 "does-not-fit",
                 f"The same sharding must work for an array of shape {shape} too. {error}",
             )
-        found = judge_layout(requirement, layout, finding)
-        if not found.met:
-            return found
+        shape_finding = judge_layout(requirement, layout, finding)
+        if not shape_finding.met:
+            return shape_finding
     if contents is not None and requirement.values is not None:
         wrong = _compare_contents(contents, requirement.values())
         if wrong is not None:
@@ -152,35 +152,39 @@ def judge_layout(
         )
     target = requirement.target(layout.shape)
     finding = finding.but(expected=target.describe())
-    found = find_difference(target, layout)
-    if found is None:
+    difference = find_difference(target, layout)
+    if difference is None:
         return finding.but(met=True)
     pictures = [
         (n, picture) for n, each in requirement.mistakes.items() for picture in ways_of(each)
     ]
     for name, picture in pictures:
         if layout == Layout.parse(picture, requirement.shapes[0]).on(layout.shape):
-            return finding.problem(name, found.sentence, target=target)
-    return finding.problem(found.diagnosis, found.sentence, target=target)
+            return finding.problem(name, difference.sentence, target=target)
+    return finding.problem(difference.diagnosis, difference.sentence, target=target)
 
 
-def _recognise_other_answer(found: Finding, exercise: Exercise) -> Finding:
+def _recognise_other_answer(finding: Finding, exercise: Exercise) -> Finding:
     """Say so if a wrong layout is the one that another answer should have.
 
     A lesson of the exercise on the diagnosis takes precedence.
     """
-    has_lesson = {found.diagnosis, f"{found.answer}: {found.diagnosis}"} & set(exercise.lessons)
-    if found.met or found.made is None or has_lesson:
-        return found
+    has_lesson = {finding.diagnosis, f"{finding.answer}: {finding.diagnosis}"} & set(
+        exercise.lessons
+    )
+    if finding.met or finding.made is None or has_lesson:
+        return finding
     for other in exercise.requirements:
-        if isinstance(other, PlacedLike) and other.answer != found.answer:
+        if isinstance(other, PlacedLike) and other.answer != finding.answer:
             # each shape may have a picture of its own
             wanted = map(other.of_program, range(len(other.shapes)))
-            if any(w.shapes[0] == found.made.shape and w.target() == found.made for w in wanted):
-                return found.problem(
+            if any(
+                w.shapes[0] == finding.made.shape and w.target() == finding.made for w in wanted
+            ):
+                return finding.problem(
                     "of-another-name", f"This is the layout that {other.answer} should have."
                 )
-    return found
+    return finding
 
 
 def rebuild_mesh(placement: Placement) -> jax.sharding.Mesh:
@@ -289,30 +293,30 @@ def _judge_output_layout(
             return finding.problem(WRONG_SHAPE, "The function has to return one array.")
         layout = Layout.of(ran.outputs[0][0])
         wanted = requirement.of_program(number)
-        found = judge_layout(wanted, layout, finding, number)
+        case_finding = judge_layout(wanted, layout, finding, number)
         argument_layouts = [Layout.of(artifacts.sharding_of(a), a.shape) for a in arguments]
         is_moved = layout not in argument_layouts or ran.report.collectives
-        if not (found.met or is_moved or found.diagnosis == WRONG_SHAPE):
+        if not (case_finding.met or is_moved or case_finding.diagnosis == WRONG_SHAPE):
             sentence = "The result has the layout of the argument: nothing was moved."
             # on Explicit axes, every operation has one
             if ran.constrained and arguments[0].mode == "auto":
                 sentence += " There is a sharding constraint, and it changes no layout."
-                return found.problem(CONSTRAINT_MOVES_NOTHING, sentence)
-            return found.problem(NOTHING_MOVED, sentence)
-        if not found.met and first is not None and requirement.elsewhere:
-            return found.problem(
+                return case_finding.problem(CONSTRAINT_MOVES_NOTHING, sentence)
+            return case_finding.problem(NOTHING_MOVED, sentence)
+        if not case_finding.met and first is not None and requirement.elsewhere:
+            return case_finding.problem(
                 "only-the-first",
                 f"The layout is right for {describe_arguments(lists[0])}. "
-                f"{with_arguments(arguments, found.difference)}",
+                f"{with_arguments(arguments, case_finding.difference)}",
             )
-        if not found.met:
-            return found
+        if not case_finding.met:
+            return case_finding
         if requirement.stays and ran.other_meshes:
             axes = ", ".join(f"{name}={size}" for name, size in arguments[0].axes)
-            return found.but(met=False).problem(
+            return case_finding.but(met=False).problem(
                 "another-mesh",
                 f"The blocks are where they should be, but the function names a mesh of "
                 f"{ran.other_meshes[0]}, and its argument is on a mesh of {axes}.",
             )
-        first = first or found
+        first = first or case_finding
     return first or finding

@@ -96,35 +96,37 @@ class OnProcesses(Requirement):
         for case, run in zip(cases, piece.runs, strict=False):
             finding = finding.but(got="", made=None, target=None)
             try:
-                found = _judge_run(self, case, run, finding)
+                run_finding = _judge_run(self, case, run, finding)
             except MalformedRunsError as error:
                 return finding.problem(
                     MALFORMED, f"The submission does not fit this case: {error}."
                 )
-            if not found.met:
-                return _add_case(found, case, right)
+            if not run_finding.met:
+                return _add_case(run_finding, case, right)
             right.append(case)
         if len(right) < len(cases):
             return finding.problem(MALFORMED, "The submission does not have a run for each case.")
         counts = " and ".join(f"{case}" for case in cases[-1:])
-        return found.but(got=f"the right result in all of {len(cases)} runs, the last by {counts}")
+        return run_finding.but(
+            got=f"the right result in all of {len(cases)} runs, the last by {counts}"
+        )
 
 
 IN_PROCESS: Final = "in process "
 """Begins a sentence about one process, which follows the description of the run."""
 
 
-def _add_case(found: Finding, case: ProcessCase, right: Sequence[ProcessCase]) -> Finding:
+def _add_case(finding: Finding, case: ProcessCase, right: Sequence[ProcessCase]) -> Finding:
     """Add the case to a finding, and whether the result is right on a single process."""
-    colon = ", " if found.difference.startswith(IN_PROCESS) else ": "
-    sentence = f"With {case}{colon}{found.difference}" if found.difference else ""
+    colon = ", " if finding.difference.startswith(IN_PROCESS) else ": "
+    sentence = f"With {case}{colon}{finding.difference}" if finding.difference else ""
     fewer = [c for c in right if c.processes < case.processes]
-    if found.diagnosis == WRONG_VALUES and fewer and all(c.processes == 1 for c in fewer):
-        return found.but(
+    if finding.diagnosis == WRONG_VALUES and fewer and all(c.processes == 1 for c in fewer):
+        return finding.but(
             diagnosis="only-on-one-process",
             difference=f"With one process, the result is right. {sentence}",
         )
-    return found.but(difference=sentence)
+    return finding.but(difference=sentence)
 
 
 def _judge_run(requirement: OnProcesses, case: ProcessCase, run: Run, finding: Finding) -> Finding:
@@ -147,16 +149,18 @@ def _judge_run(requirement: OnProcesses, case: ProcessCase, run: Run, finding: F
                 f"The function returned {_count_results(len(result.parts))}; expected "
                 f"{_count_results(len(expected))}.",
             )
-    found = finding
+    part_finding = finding
     for place, wanted in enumerate(expected):
-        found = _judge_part(case, [r.parts[place] for r in run.results], wanted, finding)
-        if not found.met:
+        part_finding = _judge_part(case, [r.parts[place] for r in run.results], wanted, finding)
+        if not part_finding.met:
             mistake = _recognise_mistake(requirement, case, run.results)
             sentence = (
-                found.difference if found.diagnosis == WRONG_SHAPE else "The values are wrong."
+                part_finding.difference
+                if part_finding.diagnosis == WRONG_SHAPE
+                else "The values are wrong."
             )
-            return found.problem(mistake, sentence) if mistake else found
-    return found
+            return part_finding.problem(mistake, sentence) if mistake else part_finding
+    return part_finding
 
 
 def _count_results(number: int) -> str:
@@ -248,17 +252,17 @@ def _explain_wrong_blocks(shards: Sequence[Shards], wanted: np.ndarray) -> Wrong
         for shard in part.shards:
             block = tuple(slice(start, stop) for start, stop in shard.block)
             values = array_of(shard.contents)
-            off = describe_worst_value(values, wanted[block])
-            start = find_rows(values, wanted, shard.block) if off else None
+            worst = describe_worst_value(values, wanted[block])
+            start = find_rows(values, wanted, shard.block) if worst else None
             if start is not None:
                 return "other-rows", (
                     f"The layout is right, but device {shard.device} holds the numbers of "
                     f"{_rows(start, len(values))} of the global array; expected "
                     f"{_rows(shard.block[0][0], len(values))}."
                 )
-            if off:
+            if worst:
                 diagnosis = diagnose_rows(values, wanted, block) or WRONG_VALUES
-                return diagnosis, f"The layout is right. On device {shard.device}, {off}"
+                return diagnosis, f"The layout is right. On device {shard.device}, {worst}"
     return None
 
 
@@ -294,16 +298,18 @@ def _judge_whole_array(
                 f"Process 0 and process {number} returned different values; expected the same ones "
                 f"in every process.",
             )
-    off = describe_worst_value(arrays[0], wanted)
-    if off and wanted.ndim > 1:
+    worst = describe_worst_value(arrays[0], wanted)
+    if worst and wanted.ndim > 1:
         differ = explain_all_values(arrays, [wanted] * len(arrays))
         if differ:
             return finding.problem(*differ)
         diagnosis = diagnose_rows(arrays[0], wanted, [slice(None)] * wanted.ndim)
         if diagnosis:
-            return finding.problem(diagnosis, off[:1].upper() + off[1:])
+            return finding.problem(diagnosis, worst[:1].upper() + worst[1:])
     return (
-        finding.problem(WRONG_VALUES, off[:1].upper() + off[1:]) if off else finding.but(met=True)
+        finding.problem(WRONG_VALUES, worst[:1].upper() + worst[1:])
+        if worst
+        else finding.but(met=True)
     )
 
 
@@ -377,9 +383,9 @@ def _compare_files(run: Run, wanted: Mapping[str, np.ndarray]) -> Wrong | None:
                 WRONG_DTYPE,
                 f"{file.name} has dtype {actual}; expected {wanted[file.name].dtype}.",
             )
-        off = describe_worst_value(array_of(file.contents), wanted[file.name])
-        if off:
-            return WRONG_VALUES, f"In {file.name}, {off}"
+        worst = describe_worst_value(array_of(file.contents), wanted[file.name])
+        if worst:
+            return WRONG_VALUES, f"In {file.name}, {worst}"
     return None
 
 
@@ -545,10 +551,10 @@ def explain_all_values(actual: Sequence[np.ndarray], wanted: Sequence[np.ndarray
         return None
     if not is_finite(values) or not is_finite(right):
         return None
-    found = float(values @ right / (right @ right))
-    if not found or np.max(np.abs(values - found * right)) > TOLERANCE * np.max(np.abs(values)):
+    factor = float(values @ right / (right @ right))
+    if not factor or np.max(np.abs(values - factor * right)) > TOLERANCE * np.max(np.abs(values)):
         return None
-    return "off-by-a-factor", f"Every value is {describe_factor(found)} what it should be."
+    return "off-by-a-factor", f"Every value is {describe_factor(factor)} what it should be."
 
 
 def diagnose_rows(actual: np.ndarray, wanted: np.ndarray, place: Sequence[slice]) -> str:
@@ -573,12 +579,12 @@ def describe_worst_value(actual: np.ndarray, wanted: np.ndarray) -> str:
     if actual.shape != wanted.shape:
         return f"the block has shape {actual.shape}; expected {wanted.shape}."
     scale = find_largest(wanted, at_least=1)  # a mistake may make anything
-    off = measure_differences(actual, wanted)
-    if not off.size or bool((off <= TOLERANCE * scale).all()):
+    differences = measure_differences(actual, wanted)
+    if not differences.size or bool((differences <= TOLERANCE * scale).all()):
         return ""
-    place = np.unravel_index(int(off.argmax()), off.shape)
-    at = f"the value at {tuple(map(int, place))}" if place else "the value"
+    place = np.unravel_index(int(differences.argmax()), differences.shape)
+    where = f"the value at {tuple(map(int, place))}" if place else "the value"
     if wanted.dtype == bool:
-        return f"{at} is {actual[place]}; expected {wanted[place]}."
+        return f"{where} is {actual[place]}; expected {wanted[place]}."
     got, right = format_pair(actual[place], wanted[place], at_least=6)
-    return f"{at} is {got}; expected {right}."
+    return f"{where} is {got}; expected {right}."

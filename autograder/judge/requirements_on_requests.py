@@ -169,23 +169,27 @@ class Requests(Requirement):
         lists = argument_lists_of(exercise, self.answer)
         judged: list[tuple[ProgramRun, Finding]] = []
         for i, ((_, ran), arguments) in enumerate(zip(runs, lists, strict=True)):
-            found = self._judge_program(i, ran, arguments, exercise, finding)
-            if not found.met:
-                return found
-            judged.append((ran, found))
+            program_finding = self._judge_program(i, ran, arguments, exercise, finding)
+            if not program_finding.met:
+                return program_finding
+            judged.append((ran, program_finding))
         if not self.mapped or not judged:
             return judged[0][1] if judged else finding
         # From here on, programs run with changed numbers, with which a while loop may never end.
-        for ran, found in judged:
+        for ran, program_finding in judged:
             if ran.requested and not ran.always_terminates:
-                return found.but(met=False).problem(UNKNOWN_TIMES, _never_ending(ran.requested))
+                return program_finding.but(met=False).problem(
+                    UNKNOWN_TIMES, _never_ending(ran.requested)
+                )
         first = _makes_a_difference(self, *judged[0], piece, exercise, seed)
         if not first.met:
             return first
         names = argument_names_of(exercise, self.answer)
-        for i, ((ran, found), arguments) in enumerate(zip(judged, lists, strict=True)):
+        for i, ((ran, program_finding), arguments) in enumerate(zip(judged, lists, strict=True)):
             remaining = find_added_collectives(exercise, self.answer, piece, i, seed)
-            added = _nothing_added(ran, remaining, dict(zip(names, arguments, strict=True)), found)
+            added = _nothing_added(
+                ran, remaining, dict(zip(names, arguments, strict=True)), program_finding
+            )
             if not added.met:
                 return _add_arguments(i, arguments, added)
         return first
@@ -237,27 +241,27 @@ class Requests(Requirement):
         if self.mapped and ran.outside > MAX_OPERATIONS_OUTSIDE * _count_elements(ran, arguments):
             return _add_arguments(number, arguments, _outside(ran, finding))
         if self.never:
-            found = check_excluded_kinds(ran.requested, self, finding)
+            finding = check_excluded_kinds(ran.requested, self, finding)
         else:
-            found = compare_requests(ran.requested, self.wanted[number], finding)
-            if found.met:
-                found = check_neighbours(ran.requested, self.wanted[number], arguments, found)
-        if not found.met:
+            finding = compare_requests(ran.requested, self.wanted[number], finding)
+            if finding.met:
+                finding = check_neighbours(ran.requested, self.wanted[number], arguments, finding)
+        if not finding.met:
             names = argument_names_of(exercise, self.answer)
-            found = _name_gathered_arguments(found, ran, names)
-            return _add_arguments(number, arguments, found)
-        return found
+            finding = _name_gathered_arguments(finding, ran, names)
+            return _add_arguments(number, arguments, finding)
+        return finding
 
 
-def _name_gathered_arguments(found: Finding, ran: ProgramRun, names: Sequence[str]) -> Finding:
+def _name_gathered_arguments(finding: Finding, ran: ProgramRun, names: Sequence[str]) -> Finding:
     """Say which arguments the compiler gathers before the body, if an all-gather is missing."""
     gathered = {c.argument for c in ran.report.collectives if c.kind == "all-gather"} - {None}
-    if found.diagnosis != name_missing_collective("all-gather") or not gathered:
-        return found
+    if finding.diagnosis != name_missing_collective("all-gather") or not gathered:
+        return finding
     listed = natural_list([name for i, name in enumerate(names) if i in gathered])
-    return found.problem(
+    return finding.problem(
         GATHERED_BEFORE_BODY,
-        f"{found.difference} Instead, the compiler gathers {listed}. Do in_specs replicate "
+        f"{finding.difference} Instead, the compiler gathers {listed}. Do in_specs replicate "
         f"{'them' if len(gathered) > 1 else 'it'}, so that the body gets more than a device's own "
         f"block?",
     )
@@ -302,15 +306,17 @@ def _outside(ran: ProgramRun, finding: Finding) -> Finding:
     )
 
 
-def _add_arguments(number: int, arguments: Sequence[Argument], found: Finding) -> Finding:
+def _add_arguments(number: int, arguments: Sequence[Argument], finding: Finding) -> Finding:
     """Add the arguments to a finding, unless they are the first ones, which the notebook shows."""
-    return found.but(difference=with_arguments(arguments, found.difference)) if number else found
+    return (
+        finding.but(difference=with_arguments(arguments, finding.difference)) if number else finding
+    )
 
 
 def _makes_a_difference(
     requirement: Requests,
     ran: ProgramRun,
-    found: Finding,
+    finding: Finding,
     piece: Program,
     exercise: Exercise,
     seed: int,
@@ -328,19 +334,19 @@ def _makes_a_difference(
     for kind, axes in kinds:
         scaled = run_with_scaled_collective(piece.artifacts[0], arguments, kind, axes, seed)
         if scaled is not None and compare(reference, samples[0], scaled.outputs[0]) is None:
-            return found.but(met=False).problem(
+            return finding.but(met=False).problem(
                 MAKES_NO_DIFFERENCE,
                 f"The result does not depend on the {kind}: scaling its input does not change the "
                 f"result. Compute the result from what the {kind} returns.",
             )
-    return found
+    return finding
 
 
 def _nothing_added(
     ran: ProgramRun,
     added: Sequence[Collective],
     arguments: Mapping[str, Argument],
-    found: Finding,
+    finding: Finding,
 ) -> Finding:
     """Check that the compiler had to add no collectives to the requested ones.
 
@@ -358,7 +364,7 @@ def _nothing_added(
         c for c in ran.report.collectives if COUNTED_AS.get(c.kind, c.kind) in too_many
     ]
     if not added:
-        return found
+        return finding
     taken = [*arguments.items()]
     other = [*dict.fromkeys(taken[i][0] for i, spec in ran.specs if _has_more(spec, taken[i][1]))]
     why = (
@@ -367,7 +373,7 @@ def _nothing_added(
         else "an argument or the result is not laid out as in_specs or out_specs say, or "
         "something is computed outside the body."
     )
-    return found.but(met=False).problem(
+    return finding.but(met=False).problem(
         OTHER_BLOCKS_ENTER if other else ADDED_BY_COMPILER,
         f"The compiler adds {describe_collective(added[-1])}: {why}",
     )
@@ -425,7 +431,7 @@ def check_neighbours(
     requested: Sequence[Collective],
     wanted: Sequence[RequestedCollective],
     arguments: Sequence[Argument],
-    found: Finding,
+    finding: Finding,
 ) -> Finding:
     """Check that each device sends to a neighbour in the ring along a permutation's mesh axes.
 
@@ -443,12 +449,12 @@ def check_neighbours(
             }
             for source, target in c.groups:
                 if source == target or not {(source, target), (target, source)} & neighbours:
-                    return found.but(met=False).problem(
+                    return finding.but(met=False).problem(
                         "not-to-the-neighbour",
                         f"A {c.kind} sends from device {source} to device {target}. In a ring each "
                         f"device sends only to its neighbour.",
                     )
-    return found
+    return finding
 
 
 def compare_requests(
@@ -460,13 +466,13 @@ def compare_requests(
     for ask in wanted:
         alike = [c for c in left_over if c.kind == ask.kind and ask.axes in (None, c.axes)]
         left_over = [c for c in left_over if c not in alike]
-        found = (
+        ask_finding = (
             _compare_alike(ask, alike, finding)
             if alike
             else _explain_missing(ask, left_over, requested, wanted, finding)
         )
-        if not found.met:
-            return found
+        if not ask_finding.met:
+            return ask_finding
     if left_over:
         extra = left_over[0]
         return finding.problem(
@@ -567,8 +573,8 @@ def _is_surplus(
 
 def _times(ask: RequestedCollective) -> str:
     """Return the wanted number: `1 all-to-all over x`."""
-    over = f" over {', '.join(ask.axes)}" if ask.axes is not None else ""
-    return f"{with_noun(ask.times, ask.kind)}{over}"
+    axes = f" over {', '.join(ask.axes)}" if ask.axes is not None else ""
+    return f"{with_noun(ask.times, ask.kind)}{axes}"
 
 
 def _describe_collectives(requested: Sequence[Collective]) -> str:

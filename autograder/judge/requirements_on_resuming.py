@@ -83,14 +83,14 @@ class Resumes(Requirement):
         judged = 0
         for case, run in zip(cases, piece.runs, strict=False):
             try:
-                found = self._judge_case(case, run, finding)
+                case_finding = self._judge_case(case, run, finding)
             except MalformedRunsError as error:
                 return finding.problem(
                     MALFORMED, f"The submission does not fit this case: {error}."
                 )
-            if not found.met and is_torn(case) == self.torn:
-                return found
-            if not found.met:
+            if not case_finding.met and is_torn(case) == self.torn:
+                return case_finding
+            if not case_finding.met:
                 break
             judged += 1
         if judged < sum(is_torn(case) <= self.torn for case in cases):

@@ -56,16 +56,16 @@ class KeepsLayouts(Requirement):
                 if made.shape != target.shape:
                     sentence = f"In place of {made_of} {name} is a result of shape {made.shape}."
                     return finding.problem(WRONG_SHAPE, sentence)
-                found = find_difference(target, made)
-                if found is not None:
+                difference = find_difference(target, made)
+                if difference is not None:
                     sentence = (
                         f"As a whole program, {self.answer} returns {made_of} {name} in another "
-                        f"layout than {name}. {found.sentence}"
+                        f"layout than {name}. {difference.sentence}"
                     )
                     if number:
                         sentence = with_arguments(arguments, sentence)
                     return finding.problem(
-                        found.diagnosis,
+                        difference.diagnosis,
                         sentence,
                         expected=target.describe(),
                         got=made.describe(),

@@ -354,18 +354,18 @@ class TrainsFast(Requirement):
             return finding.problem(MALFORMED, "There must be a program for each size.")
         layouts: Sequence[Layout] = ()
         for shapes in reversed(plan.sizes):  # so that `layouts` are those of the real size
-            found = read_layouts(plan.names, shapes, piece.layouts, finding)
-            if isinstance(found, Finding):
-                return found
-            layouts = found
+            layouts_or_finding = read_layouts(plan.names, shapes, piece.layouts, finding)
+            if isinstance(layouts_or_finding, Finding):
+                return layouts_or_finding
+            layouts = layouts_or_finding
         if len({(part.mesh.shape, part.mesh.names) for part in parts}) > 1:
             return finding.problem("several-meshes", "Use one mesh for all of the shardings.")
-        large, *small, beside = _laid_out(self, piece)
+        large, *small, other = _laid_out(self, piece)
         numbered = announce_steps(enumerate(small), lambda _: "running the step at a small size")
         runs = [_run(self, number, program, seed) for number, program in numbered]
         if all(map(_is_unchanged, runs)):
             return finding.problem("unchanged", "The step returns the parameters unchanged.")
-        values = judge_runs(
+        values_finding = judge_runs(
             self,
             runs,
             [_describe_inputs(self, number, parts[0]) for number, _ in enumerate(small)],
@@ -376,13 +376,13 @@ class TrainsFast(Requirement):
                 for name in plan.parameters
             ],
         )
-        if not values.met:
-            return _explain_updates(self, runs, values)
+        if not values_finding.met:
+            return _explain_updates(self, runs, values_finding)
         held = dict(
             zip(plan.names, (BFLOAT16 * math.prod(a.block_shape) for a in layouts), strict=True)
         )
         (program,) = announce_steps([large], lambda _: "compiling the step at the real size")
-        report = artifacts.report_laid_out(program, [*small, beside], self.machine)
+        report = artifacts.report_laid_out(program, [*small, other], self.machine)
         idle = find_idle_devices(piece.layouts, finding)
         if idle is not None:
             return idle
@@ -394,31 +394,31 @@ class TrainsFast(Requirement):
             )
         total = sum(held[name] for name in plan.arguments)
         repeats = report.flops >= MAX_WORK_WITHOUT_REPETITION * self.work
-        found = compare_time(self, report, total, finding, self.sends, repeats)
-        if found.diagnosis != WAITS_FOR_DATA:
-            return found
+        time_finding = compare_time(self, report, total, finding, self.sends, repeats)
+        if time_finding.diagnosis != WAITS_FOR_DATA:
+            return time_finding
         share = (
             f"Each device also computes {report.flops / self.work - 1:.0%} more than its share."
             if repeats
             else "Each device does its share of the work and no more, so only communication is "
             "left to save."
         )
-        return found.but(difference=f"{found.difference} {share}")
+        return time_finding.but(difference=f"{time_finding.difference} {share}")
 
 
 def _explain_updates(
-    requirement: TrainsFast, runs: Sequence[SampledRun], values: Finding
+    requirement: TrainsFast, runs: Sequence[SampledRun], finding: Finding
 ) -> Finding:
     """Explain wrong values from the updates of the parameters, if they show the cause."""
-    if values.diagnosis not in (WRONG_VALUES, COPIES_DISAGREE):
-        return values
+    if finding.diagnosis not in (WRONG_VALUES, COPIES_DISAGREE):
+        return finding
     factor = _factor_of_updates(requirement, runs)
     if factor is not None:
         sentence = f"Every update of a parameter is {describe_factor(factor)} what it should be."
-        return values.problem("another-rate", sentence)
+        return finding.problem("another-rate", sentence)
     if _is_reduced_again(requirement, runs):
-        return values.problem("reduced-again", "The values are wrong.")
-    return _never_summed(requirement, runs, values)
+        return finding.problem("reduced-again", "The values are wrong.")
+    return _never_summed(requirement, runs, finding)
 
 
 def _factor_of_updates(requirement: TrainsFast, runs: Sequence[SampledRun]) -> float | None:
@@ -450,13 +450,13 @@ def _is_reduced_again(requirement: TrainsFast, runs: Sequence[SampledRun]) -> bo
 
     Each device has its own piece of the gradient, and these pieces belong to different parameters.
     """
-    found: set[tuple[tuple[str, ...], bool]] | None = None
+    common_ways: set[tuple[tuple[str, ...], bool]] | None = None
     for samples, ran in runs:
         for inputs, outputs in zip(samples, ran.outputs, strict=True):
             wanted = requirement.reference(*inputs)
             ways = set(_ways_of_reducing(inputs, outputs, wanted))
-            found = ways if found is None else found & ways
-    return bool(found)
+            common_ways = ways if common_ways is None else common_ways & ways
+    return bool(common_ways)
 
 
 def _ways_of_reducing(
@@ -468,14 +468,16 @@ def _ways_of_reducing(
         return
     names, devices = sharding.mesh.axis_names, sharding.mesh.devices
     places = {device: place for place, device in np.ndenumerate(devices)}
-    for over in (s for size in range(1, len(names) + 1) for s in combinations(names, size)):
+    for reduced_axes in (s for size in range(1, len(names) + 1) for s in combinations(names, size)):
         for mean in (False, True):
             if all(
                 is_near(shard.data, given[shard.index] + reduced)
                 for output, given, right in zip(outputs, inputs, wanted, strict=False)
-                for shard, reduced in _reduced(output, right - given, places, names, over, mean)
+                for shard, reduced in _reduced(
+                    output, right - given, places, names, reduced_axes, mean
+                )
             ):
-                yield over, mean
+                yield reduced_axes, mean
 
 
 def _reduced(
@@ -483,13 +485,13 @@ def _reduced(
     change: np.ndarray,
     places: Mapping[jax.Device, tuple[int, ...]],
     names: Sequence[str],
-    over: Sequence[str],
+    reduced_axes: Sequence[str],
     mean: bool,
 ) -> Iterator[tuple[Any, np.ndarray]]:
     """Yield each shard with the reduced updates of its group of devices."""
 
     def group(device: jax.Device) -> tuple[int, ...]:
-        return tuple(i for i, n in zip(places[device], names, strict=True) if n not in over)
+        return tuple(i for i, n in zip(places[device], names, strict=True) if n not in reduced_axes)
 
     pieces: dict[tuple[int, ...], list[np.ndarray]] = {}
     for shard in output.addressable_shards:
@@ -499,10 +501,10 @@ def _reduced(
         yield shard, total / len(pieces[group(shard.device)]) if mean else total
 
 
-def _never_summed(requirement: TrainsFast, runs: Sequence[SampledRun], values: Finding) -> Finding:
+def _never_summed(requirement: TrainsFast, runs: Sequence[SampledRun], finding: Finding) -> Finding:
     """Recognise values that each device computed from its own part of the batch alone."""
     if requirement.from_own_batch is None:
-        return values
+        return finding
     for samples, ran in runs:
         for inputs, outputs in zip(samples, ran.outputs, strict=True):
             parts = requirement.from_own_batch(*inputs)
@@ -511,8 +513,8 @@ def _never_summed(requirement: TrainsFast, runs: Sequence[SampledRun], values: F
                 for i, output in enumerate(outputs)
                 for shard in output.addressable_shards
             ):
-                return values
-    return values.problem("never-summed", "The values are wrong.")
+                return finding
+    return finding.problem("never-summed", "The values are wrong.")
 
 
 def _laid_out(requirement: TrainsFast, piece: Design) -> list[LaidOutProgram]:

@@ -137,18 +137,18 @@ class Computes(Requirement):
         runs = run_all(exercise, self.answer, piece, seed)
         arguments = [describe_arguments(each) for each in self.arguments]
         names = argument_names_of(exercise, self.answer)
-        found = judge_runs(
+        finding = judge_runs(
             self, runs, arguments, finding, self.results, self.arguments, argument_names=names
         )
-        if found.met or self.draw is None:
-            return found
+        if finding.met or self.draw is None:
+            return finding
         drawn = (
             self.draw(inputs, outputs)
             for samples, ran in runs
             for inputs, outputs in zip(samples, ran.outputs, strict=True)
             if compare(self.reference, inputs, outputs)
         )
-        return found.but(charts=next(drawn, ()))
+        return finding.but(charts=next(drawn, ()))
 
 
 def judge_runs(
@@ -279,11 +279,11 @@ class _WrongResults:
         wrong = []
         for samples, ran in self.runs:
             for inputs, outputs in zip(samples, ran.outputs, strict=True):
-                found = compare(requirement.reference, inputs, outputs)
-                if found and found[0] != WRONG_VALUES:
+                difference = compare(requirement.reference, inputs, outputs)
+                if difference and difference[0] != WRONG_VALUES:
                     return None
                 arrays = tuple(map(np.asarray, outputs))
-                wrong += [(inputs, arrays if len(arrays) > 1 else arrays[0])] if found else []
+                wrong += [(inputs, arrays if len(arrays) > 1 else arrays[0])] if difference else []
         with np.errstate(all="ignore"):
             for diagnosis, pattern in requirement.patterns.items():
                 for is_seen in ways_of(pattern):
@@ -295,8 +295,8 @@ class _WrongResults:
         """Recognise NaNs, zeros and constants."""
         samples, ran = self.runs[self.number]
         wanted = jax.tree.leaves(self.requirement.reference(*samples[0]))
-        found = _explain_degenerate_values(ran, wanted)
-        return (found[0], self._with_arguments(found[1])) if found else None
+        explanation = _explain_degenerate_values(ran, wanted)
+        return (explanation[0], self._with_arguments(explanation[1])) if explanation else None
 
     def _explain_factor(self) -> Wrong | None:
         return explain_factor(
@@ -327,10 +327,10 @@ class _WrongResults:
             if len(outputs) != 1 or len(wanted) != 1:
                 return None
             moved = explain_misplaced(outputs[0], wanted[0], arguments)
-            found = moved or explain_wrong_places(outputs[0], wanted[0])
-            if not found:
+            sentence = moved or explain_wrong_places(outputs[0], wanted[0])
+            if not sentence:
                 return None
-            explanations.append((MISPLACED if moved else WRONG_VALUES, found))
+            explanations.append((MISPLACED if moved else WRONG_VALUES, sentence))
         return explanations[0] if len(set(explanations)) == 1 else None
 
     def _explain_added_products(self) -> Wrong | None:

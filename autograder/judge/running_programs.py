@@ -129,7 +129,7 @@ def find_added_collectives(
     generator = np.random.default_rng(seed)
     inputs = [argument.sample(generator) for argument in arguments]
     try:
-        without = artifacts.run(
+        ran_without = artifacts.run(
             piece.artifacts[number], arguments, [inputs], programs.remove_collectives
         )
     except artifacts.ProgramError as error:
@@ -138,4 +138,4 @@ def find_added_collectives(
             "The collectives that the compiler added cannot be told apart from those that your "
             "function requests.",
         ) from error
-    return without.report.collectives
+    return ran_without.report.collectives

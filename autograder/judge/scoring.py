@@ -30,9 +30,11 @@ def compute_share(exercise: Exercise, findings: Sequence[Finding]) -> float:
     """
     if all(_credit(finding) == 1 for finding in findings):
         return 1.0
-    judged = _by_answer(exercise, findings)
-    weights = {answer: exercise.weights.get(answer, 1) for answer in judged}
-    total = sum(weights[a] * _share_of_answer(exercise, of_a) for a, of_a in judged.items())
+    by_answer = _by_answer(exercise, findings)
+    weights = {answer: exercise.weights.get(answer, 1) for answer in by_answer}
+    total = sum(
+        weights[answer] * _share_of_answer(exercise, judged) for answer, judged in by_answer.items()
+    )
     return total / sum(weights.values())
 
 
@@ -42,29 +44,30 @@ def explain_share(exercise: Exercise, findings: Sequence[Finding]) -> tuple[str,
     It follows from the verdict if there is nothing or everything to earn, or if answers that count
     equally are right or wrong as a whole.
     """
-    judged = _by_answer(exercise, findings)
+    by_answer = _by_answer(exercise, findings)
     total = compute_share(exercise, findings)
-    reasons = {answer: _explain_answer(exercise, of) for answer, of in judged.items()}
-    weights = {answer: exercise.weights.get(answer, 1) for answer in judged}
-    follows = not any(reasons.values()) and len({*weights.values()}) == 1
-    groups = [_explain_groups(answer, of) for answer, of in judged.items() if reasons[answer]]
+    reasons = {a: _explain_answer(exercise, judged) for a, judged in by_answer.items()}
+    weights = {answer: exercise.weights.get(answer, 1) for answer in by_answer}
+    explains_itself = not any(reasons.values()) and len({*weights.values()}) == 1
+    groups = [_explain_groups(a, judged) for a, judged in by_answer.items() if reasons[a]]
     counting = tuple(filter(None, groups))
-    if total in (0, 1) or follows:
+    if total in (0, 1) or explains_itself:
         nothing = (f"{answer} earns nothing: {why}." for answer, why in reasons.items() if why)
         return (*nothing, *counting)
-    if len(judged) == 1:
+    if len(by_answer) == 1:
         (answer, why) = next(iter(reasons.items()))
         return (f"{answer} earns {in_percent(total)}: {why}.", *counting)
-    lost = {a for a, of in judged.items() if reasons[a] and not _share_of_answer(exercise, of)}
-    shares = [
-        f"{answer} ({in_percent(_share_of_answer(exercise, of))}"
+    shares = {a: _share_of_answer(exercise, judged) for a, judged in by_answer.items()}
+    lost = {answer for answer, share in shares.items() if reasons[answer] and not share}
+    parts = [
+        f"{answer} ({in_percent(share)}"
         + f": {reasons[answer]}" * (answer in lost)
         + f", counted {weights[answer]} times" * (weights[answer] != 1)
         + ")"
-        for answer, of in judged.items()
+        for answer, share in shares.items()
     ]
     return (
-        f"The score of {in_percent(total)} is the mean of {natural_list(shares)}.",
+        f"The score of {in_percent(total)} is the mean of {natural_list(parts)}.",
         *(f"{answer}: {why}." for answer, why in reasons.items() if why and answer not in lost),
         *counting,
     )

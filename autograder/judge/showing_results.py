@@ -106,7 +106,7 @@ def describe_returned_kind(value: Any) -> str:
     return "a list, a tuple or a spec" if isinstance(value, list) else describe_kind(value)
 
 
-def _with_containers_of(value: Any, right: Any, lists: bool = False) -> Any:
+def _with_containers_of(value: Any, right: Any, is_list: bool = False) -> Any:
     """Convert the lists in plain data to tuples where the right result has tuples.
 
     Where the right result has neither, a list becomes what its surrounding list became. A string
@@ -114,9 +114,10 @@ def _with_containers_of(value: Any, right: Any, lists: bool = False) -> Any:
     """
     if not isinstance(value, list | tuple):
         return float(value) if value in NON_FINITE_NUMBERS and not isinstance(right, str) else value
-    lists = isinstance(right, list) if isinstance(right, list | tuple) else lists
-    within = right if isinstance(right, list | tuple) and right else [None]
+    is_list = isinstance(right, list) if isinstance(right, list | tuple) else is_list
+    right_parts = right if isinstance(right, list | tuple) and right else [None]
     parts = [
-        _with_containers_of(v, within[min(i, len(within) - 1)], lists) for i, v in enumerate(value)
+        _with_containers_of(v, right_parts[min(i, len(right_parts) - 1)], is_list)
+        for i, v in enumerate(value)
     ]
-    return parts if lists else tuple(parts)
+    return parts if is_list else tuple(parts)

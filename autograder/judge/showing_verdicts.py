@@ -98,9 +98,9 @@ def _exercise_and_state(verdict: Verdict, in_class: bool = True) -> str:
         share = in_percent(verdict.score) if verdict.state == "partly" else ""
     else:
         share = _count_right(verdict)
-    after = " –" if verdict.title.endswith("?") else ":"
+    separator = " –" if verdict.title.endswith("?") else ":"
     state = f"{HEADLINES[verdict.state]} ({share})" if share else HEADLINES[verdict.state]
-    return f"{verdict.exercise} {verdict.title}{after} {state}"
+    return f"{verdict.exercise} {verdict.title}{separator} {state}"
 
 
 def _count_right(verdict: Verdict) -> str:

@@ -112,10 +112,10 @@ class _TradeCharts:
         chart = figure_as_html(figure, description)
         if not self.limits.max_sent:
             return chart
-        beside = figure_as_html(self._draw_held(), "The MiB that each holds.")
+        held_chart = figure_as_html(self._draw_held(), "The MiB that each holds.")
         return (
             f'<div style="display:flex;flex-wrap:wrap;align-items:flex-start;gap:0 24px">'
-            f"<div>{chart}</div><div>{beside}</div></div>"
+            f"<div>{chart}</div><div>{held_chart}</div></div>"
         )
 
     def _draw_costs(self) -> "MatplotlibFigure":
@@ -202,9 +202,9 @@ class _TradeCharts:
         axes.plot([], [], color=FAINT_COLOUR, linewidth=0.6, label="the same time in all")
         axes.plot([0, best], [best, 0], color=BEST, linewidth=1.8, label=self._label_best())
         # one that holds too much can lie anywhere in this chart, even on the line of the best
-        over = self._find_over_budget()
+        over_budget = self._find_over_budget()
         marked = [(name, *place(each)) for name, each in self.places]
-        mark_chart_places(axes, marked, self.whose, self.latest, crossed=over)
+        mark_chart_places(axes, marked, self.whose, self.latest, crossed=over_budget)
         _mark_others(axes, map(place, self.others), "over a budget, without a rank")
         return figure
 
@@ -227,7 +227,9 @@ class _TradeCharts:
         axes.axhline(budget, **BUDGET)
         axes.axhline(best, color=BEST, linewidth=1.8, label=self._label_best())
         times = list(enumerate((each.costs / scale for each in self.drawn), 1))
-        marked = [(name, *at) for (name, _), at in zip(self.places, times, strict=False)]
+        marked = [
+            (name, *position) for (name, _), position in zip(self.places, times, strict=False)
+        ]
         mark_chart_places(axes, marked, self.whose, self.latest, crossed=self._find_over_budget())
         _mark_others(axes, times[len(self.places) :], "over a budget, without a rank")
         return figure
@@ -247,10 +249,10 @@ class _TradeCharts:
         axes.axhline(cap, **BUDGET)
         held = list(enumerate((each.held / MIB for each in self.drawn), 1))
         marked = [("", *each) for each in held[: len(self.places)]]
-        over = {
+        over_budget = {
             number for number, (_, each) in enumerate(self.places) if each.held > self.limits.cap
         }
-        mark_chart_places(axes, marked, self.whose, self.latest, crossed=over)
+        mark_chart_places(axes, marked, self.whose, self.latest, crossed=over_budget)
         _mark_others(axes, held[len(self.places) :])
         return figure
 
