@@ -22,7 +22,9 @@ def is_same(actual: Any, wanted: Any) -> bool:
         return (
             isinstance(actual, tuple | list)
             and len(actual) == len(wanted)
-            and all(is_same(c, w) for c, w in zip(actual, wanted, strict=True))
+            and all(
+                is_same(part, wanted_part) for part, wanted_part in zip(actual, wanted, strict=True)
+            )
         )
     if isinstance(wanted, float) and not math.isfinite(wanted):
         return bool(actual in (wanted, repr(wanted)))  # evidence has it as a string

@@ -106,10 +106,13 @@ def explain_factor(
         if collective.traits.reduces
         for axis in collective.axes
     }
-    return "off-by-a-factor", f"{sentence}.{_which_size(factors, argument_lists, names, reduced)}"
+    return (
+        "off-by-a-factor",
+        f"{sentence}.{_name_equal_size(factors, argument_lists, names, reduced)}",
+    )
 
 
-def _which_size(
+def _name_equal_size(
     factors: Sequence[float],
     argument_lists: Sequence[Sequence[Argument]],
     names: Sequence[str],
@@ -124,7 +127,7 @@ def _which_size(
         return ""
     is_large = abs(factors[0]) > 1
     wanted = [abs(f) if is_large else 1 / abs(f) for f in factors]
-    sizes = [_sizes(arguments, names) for arguments in argument_lists]
+    sizes = [_name_sizes(arguments, names) for arguments in argument_lists]
     equal_sizes = [
         name
         for name in sizes[0]
@@ -158,7 +161,7 @@ def _which_size(
     return f" {number} is {equal_sizes[0]}: {why}?"
 
 
-def _sizes(arguments: Sequence[Argument], names: Sequence[str]) -> dict[str, int]:
+def _name_sizes(arguments: Sequence[Argument], names: Sequence[str]) -> dict[str, int]:
     """Return the sizes that a factor may be equal to, by name; numbers of devices first."""
     axes = dict(arguments[0].axes)
     sizes = {f"the number of devices along {name}": size for name, size in axes.items()}

@@ -51,7 +51,7 @@ def explain_misplaced(output: jax.Array, wanted: np.ndarray, arguments: Sequence
         for size in dict.fromkeys(sizes):
             if not size or own % size or not 1 < wanted.shape[d] // size <= MAX_PIECES:
                 continue
-            device_sources = [_sources(shard, wanted, d, size) for shard in shards]
+            device_sources = [_find_sources(shard, wanted, d, size) for shard in shards]
             if device_sources and all(NOT_FOUND not in sources for _, sources in device_sources):
                 sentence = _describe_pieces(device_sources, d, size, wanted)
                 if not _is_missing_on_some(device_sources):
@@ -69,7 +69,7 @@ def _is_missing_on_some(device_sources: Sequence[tuple[int, list[int]]]) -> bool
     return any(source == ZEROS and (place, place) in pieces for place, source in pieces)
 
 
-def _sources(shard: Any, wanted: np.ndarray, d: int, size: int) -> tuple[int, list[int]]:
+def _find_sources(shard: Any, wanted: np.ndarray, d: int, size: int) -> tuple[int, list[int]]:
     """Find out which of the right pieces each piece of a device's block is.
 
     Returns:
@@ -115,7 +115,7 @@ def _describe_pieces(
         same = is_everywhere and len({tuple(each) for _, each in device_sources}) == 1
         if same or (len(device_sources[0][1]) < total and not _is_missing_on_some(device_sources)):
             several = len(empty) > 1
-            which = f"{what}{'s' * several} {_listed(empty)} {'are' if several else 'is'}"
+            which = f"{what}{'s' * several} {_list_numbers(empty)} {'are' if several else 'is'}"
             return f"Some of the result is missing: {split}, {which} zeros, and the rest is right."
         if all(each == [ZEROS if k == i else k for k in range(total)]
                for i, (_, each) in enumerate(device_sources)):  # fmt: skip
@@ -123,7 +123,7 @@ def _describe_pieces(
                 f"On each device the {what} with the device's own number is zeros, and the rest is "
                 f"right: on device 0 {what} 0, on device 1 {what} 1 ({split})."
             )
-        where = _where(device_sources, what)
+        where = _list_zeros(device_sources, what)
         return f"Some of the result is zeros, and the rest is right: {where} ({split})."
     by_place = dict(pieces)
     is_consistent = all(by_place[place] == source for place, source in pieces)
@@ -147,7 +147,7 @@ def _describe_pieces(
             right = f"Some {what}s are zeros, and others are not in their places."
         else:
             right = f"Every {what} is right, but not in its place."
-        return f"{right} {_order(by_place, total, what)} ({split})."
+        return f"{right} {_describe_order(by_place, total, what)} ({split})."
     device, (first, sources) = next(
         (i, each) for i, each in enumerate(device_sources) if any(
             source != each[0] + k for k, source in enumerate(each[1])
@@ -161,24 +161,26 @@ def _describe_pieces(
         if several
         else f"The {what}s are right, but not in their places."
     )
-    return f"{right} {_order(here, len(sources), what, f'On device {device}, ')} ({split})."
+    return (
+        f"{right} {_describe_order(here, len(sources), what, f'On device {device}, ')} ({split})."
+    )
 
 
-def _where(device_sources: Sequence[tuple[int, list[int]]], what: str) -> str:
+def _list_zeros(device_sources: Sequence[tuple[int, list[int]]], what: str) -> str:
     """Return `on device 0 rows 1 and 2, on device 1 row 3 and so on`, for pieces that are zeros."""
     empty = [
         (device, [first + k for k, source in enumerate(each) if source == ZEROS])
         for device, (first, each) in enumerate(device_sources)
     ]
     items = [
-        f"on device {device} {what}{'s' * (len(places) > 1)} {_listed(places)}"
+        f"on device {device} {what}{'s' * (len(places) > 1)} {_list_numbers(places)}"
         for device, places in empty
         if places
     ]
     return f"{', '.join(items[:2])}{' and so on' * (len(items) > 2)}"
 
 
-def _order(by_place: dict[int, int], count: int, what: str, where: str = "") -> str:
+def _describe_order(by_place: dict[int, int], count: int, what: str, where: str = "") -> str:
     """Describe the order of the pieces; of many, only the first that is misplaced."""
     places = sorted(by_place)
     if count <= MAX_LISTED_PIECES:
@@ -197,7 +199,7 @@ def _order(by_place: dict[int, int], count: int, what: str, where: str = "") -> 
     return f"{start} is its {what} {by_place[place]}"
 
 
-def _listed(numbers: Sequence[int]) -> str:
+def _list_numbers(numbers: Sequence[int]) -> str:
     """Return `3`, `3 and 4`, or `3, 4, 5 and others`."""
     if len(numbers) > 4:
         return f"{', '.join(map(str, numbers[:3]))} and others"
@@ -224,7 +226,7 @@ def explain_wrong_places(output: jax.Array, wanted: np.ndarray) -> str:
     if is_everywhere:
         where = ""
     elif len(wrong_on) <= MAX_NAMED_DEVICES:
-        where = f" on device{'s' * (len(wrong_on) > 1)} {_listed(wrong_on)}"
+        where = f" on device{'s' * (len(wrong_on) > 1)} {_list_numbers(wrong_on)}"
     else:
         where = f" on {len(wrong_on)} of {len(masks)} devices"
     place, is_in_block = _describe_place([masks[device] for device in wrong_on], wanted.shape)

@@ -51,8 +51,10 @@ def explain_added_products(
             shards = {
                 s.device.id: (np.asarray(s.data), s.index) for s in outputs[0].addressable_shards
             }
-            got = _sums(a, b, counts, {i: data for i, (data, _) in shards.items()})
-            right = _sums(a, b, counts, {i: (a @ b)[index] for i, (_, index) in shards.items()})
+            got = _count_products(a, b, counts, {i: data for i, (data, _) in shards.items()})
+            right = _count_products(
+                a, b, counts, {i: (a @ b)[index] for i, (_, index) in shards.items()}
+            )
             if got is None or right is None:
                 break
             sample_sums.append((got, right))
@@ -74,7 +76,7 @@ def explain_added_products(
     return None
 
 
-def _sums(
+def _count_products(
     a: np.ndarray, b: np.ndarray, counts: tuple[int, int, int], blocks: dict[int, np.ndarray]
 ) -> Sums | None:
     """Count each product of blocks in each device's block; None if that is not certain."""

@@ -140,7 +140,7 @@ def _recognise_mistake(
         for diagnosis, mistaken in mistakes.items():
             for way in ways_of(mistaken):
                 made = [way(*case) for case in cases]
-                if not all(map(is_same, candidates, made)) or _vanish(candidates, made):
+                if not all(map(is_same, candidates, made)) or _are_zeros_unlike(candidates, made):
                     continue
                 # Right numbers that came as floats may lie within the tolerance of a mistake, such
                 # as sums in float32. Then it is that mistake only if its own results are right.
@@ -226,7 +226,7 @@ def _are_nearly_right(actual: Sequence[Any], right: Sequence[Any]) -> bool:
     )
 
 
-def _vanish(actual: Sequence[Any], made: Sequence[Any]) -> bool:
+def _are_zeros_unlike(actual: Sequence[Any], made: Sequence[Any]) -> bool:
     """Check whether all results are 0 and a mistake's are not, if only just."""
     return all(is_number(c) and c == 0 for c in actual) and not all(m == 0 for m in made)
 

@@ -410,7 +410,7 @@ def _join_all_reduces(
 
 
 def _describe_argument(
-    collective: Collective, names: Sequence[str], layouts: Sequence[Layout], several: bool
+    collective: Collective, names: Sequence[str], layouts: Sequence[Layout], is_one_of_several: bool
 ) -> str:
     """Say which argument a collective communicates, its layout, and what a gather makes of it."""
     if collective.argument is None or not collective.traits.verb:
@@ -418,7 +418,7 @@ def _describe_argument(
     name, layout = names[collective.argument], layouts[collective.argument]
     if sum(map(math.prod, collective.shapes)) != math.prod(layout.block_shape):
         return ""  # another collective has changed it before
-    which = f"The largest, of {in_bytes(collective.total_bytes)}," if several else "It"
+    which = f"The largest, of {in_bytes(collective.total_bytes)}," if is_one_of_several else "It"
     sentence = (
         f" {which} {collective.traits.verb} `{name}`, which is laid out as {layout.describe()}"
     )

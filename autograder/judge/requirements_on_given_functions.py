@@ -129,11 +129,11 @@ class RunsWithinBudgets(Requirement):
         names = self.arguments
         if self.on_auto_axes and (other := find_other_axes(names, piece, finding)):
             return other
-        feeds_finding = _judge_feeds(self, piece, finding, seed)
-        if feeds_finding.met or len(piece.parts) != len(names):
-            return feeds_finding
+        layouts_finding = _judge_layouts(self, piece, finding, seed)
+        if layouts_finding.met or len(piece.parts) != len(names):
+            return layouts_finding
         if len(names) == 2 and _is_right(self, piece.parts[::-1], finding, seed):
-            return feeds_finding.problem(
+            return layouts_finding.problem(
                 "pair-exchanged",
                 f"The two would be right the other way round: the first sharding is for "
                 f"{names[0]}, the second for {names[1]}.",
@@ -141,12 +141,12 @@ class RunsWithinBudgets(Requirement):
         rotations = (piece.parts[i:] + piece.parts[:i] for i in range(1, len(names)))
         # of three, another order is right by chance, and would give the answer away
         if len(names) > 3 and any(_is_right(self, each, finding, seed) for each in rotations):
-            return feeds_finding.problem(
+            return layouts_finding.problem(
                 "another-order",
                 f"The shardings are right, but in the wrong order: they have to be those of "
                 f"{', '.join(names)}, in this order.",
             )
-        return _name_wrong_arguments(self, piece, feeds_finding, finding, exercise)
+        return _name_wrong_arguments(self, piece, layouts_finding, finding, exercise)
 
 
 @dataclass(frozen=True)
@@ -344,7 +344,7 @@ def run_with_layouts(
 def _name_wrong_arguments(
     requirement: RunsWithinBudgets,
     piece: Placements,
-    feeds_finding: Finding,
+    layouts_finding: Finding,
     finding: Finding,
     exercise: Exercise,
 ) -> Finding:
@@ -354,14 +354,14 @@ def _name_wrong_arguments(
     """
     layouts = read_layouts(requirement.arguments, requirement.shapes[0], piece, finding)
     if isinstance(layouts, Finding) or not requirement.blocks:
-        return feeds_finding
+        return layouts_finding
     used = len(layouts[0].blocks)
     if used < jax.device_count():  # then no argument is laid out well
-        return feeds_finding
+        return layouts_finding
     by_name = dict(zip(requirement.arguments, layouts, strict=True))
     differ = find_wrong_layouts(by_name, requirement.blocks)
     if not 1 <= len(differ) <= min(MAX_NAMED_ARGUMENTS, len(by_name) - 1):
-        return feeds_finding
+        return layouts_finding
     wrong = f"{natural_list(differ)} {'are' if len(differ) > 1 else 'is'} laid out wrongly"
     if len(differ) == 1 and len(by_name[differ[0]].counts) > 1:
         expected = dict(zip(requirement.arguments, requirement.blocks, strict=True))[differ[0]]
@@ -370,9 +370,12 @@ def _name_wrong_arguments(
         wrong += f", along dimension{'s' if len(dimensions) > 1 else ''} "
         wrong += natural_list(dimensions)
     lesson = f"layout of {natural_list(differ)}"
-    has_lesson = lesson in exercise.lessons and feeds_finding.diagnosis not in requirement.mistakes
-    return feeds_finding.problem(
-        lesson if has_lesson else feeds_finding.diagnosis, f"{wrong}. {feeds_finding.difference}"
+    has_lesson = (
+        lesson in exercise.lessons and layouts_finding.diagnosis not in requirement.mistakes
+    )
+    return layouts_finding.problem(
+        lesson if has_lesson else layouts_finding.diagnosis,
+        f"{wrong}. {layouts_finding.difference}",
     )
 
 
@@ -381,12 +384,12 @@ def _is_right(
 ) -> bool:
     """Check whether shardings are right in another order, with which JAX may refuse the program."""
     try:
-        return _judge_feeds(requirement, Placements(parts), finding, seed).met
+        return _judge_layouts(requirement, Placements(parts), finding, seed).met
     except artifacts.ProgramError:
         return False
 
 
-def _judge_feeds(
+def _judge_layouts(
     requirement: RunsWithinBudgets, piece: Placements, finding: Finding, seed: int
 ) -> Finding:
     names, function = requirement.arguments, requirement.function

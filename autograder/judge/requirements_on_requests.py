@@ -165,7 +165,7 @@ class Requests(Requirement):
         except ProgramError as refused:  # it does not compile; does it have a shard_map at all?
             if refused.mapped or not self.mapped:
                 raise
-            return _not_mapped(finding)
+            return _report_no_shard_map(finding)
         lists = argument_lists_of(exercise, self.answer)
         judged: list[tuple[ProgramRun, Finding]] = []
         for i, ((_, ran), arguments) in enumerate(zip(runs, lists, strict=True)):
@@ -179,15 +179,15 @@ class Requests(Requirement):
         for ran, program_finding in judged:
             if ran.requested and not ran.always_terminates:
                 return program_finding.but(met=False).problem(
-                    UNKNOWN_TIMES, _never_ending(ran.requested)
+                    UNKNOWN_TIMES, _explain_unknown_end(ran.requested)
                 )
-        first = _makes_a_difference(self, *judged[0], piece, exercise, seed)
+        first = _check_difference(self, *judged[0], piece, exercise, seed)
         if not first.met:
             return first
         names = argument_names_of(exercise, self.answer)
         for i, ((ran, program_finding), arguments) in enumerate(zip(judged, lists, strict=True)):
             remaining = find_added_collectives(exercise, self.answer, piece, i, seed)
-            added = _nothing_added(
+            added = _check_nothing_added(
                 ran, remaining, dict(zip(names, arguments, strict=True)), program_finding
             )
             if not added.met:
@@ -237,9 +237,9 @@ class Requests(Requirement):
                 got="a program with a constraint on another value, or with another spec",
             )
         if self.mapped and not ran.mapped:
-            return _not_mapped(finding)
+            return _report_no_shard_map(finding)
         if self.mapped and ran.outside > MAX_OPERATIONS_OUTSIDE * _count_elements(ran, arguments):
-            return _add_arguments(number, arguments, _outside(ran, finding))
+            return _add_arguments(number, arguments, _report_work_outside(ran, finding))
         if self.never:
             finding = check_excluded_kinds(ran.requested, self, finding)
         else:
@@ -267,7 +267,7 @@ def _name_gathered_arguments(finding: Finding, ran: ProgramRun, names: Sequence[
     )
 
 
-def _not_mapped(finding: Finding) -> Finding:
+def _report_no_shard_map(finding: Finding) -> Finding:
     """Return the finding for a program without a `shard_map`."""
     return finding.problem(
         NO_SHARD_MAP,
@@ -277,7 +277,7 @@ def _not_mapped(finding: Finding) -> Finding:
     )
 
 
-def _never_ending(requested: Sequence[Collective]) -> str:
+def _explain_unknown_end(requested: Sequence[Collective]) -> str:
     """Return the sentence for a program with a loop that might never end."""
     unknown = next((c for c in requested if c.times is None), None)
     if unknown is not None:
@@ -295,7 +295,7 @@ def _count_elements(ran: ProgramRun, arguments: Sequence[Argument]) -> int:
     return taken + sum(output.size for output in ran.outputs[0])
 
 
-def _outside(ran: ProgramRun, finding: Finding) -> Finding:
+def _report_work_outside(ran: ProgramRun, finding: Finding) -> Finding:
     """Return the finding for a program that does work outside a `shard_map`."""
     work = f"{ran.outside:,.0f} operations are" if math.isfinite(ran.outside) else "Some work is"
     return finding.problem(
@@ -313,7 +313,7 @@ def _add_arguments(number: int, arguments: Sequence[Argument], finding: Finding)
     )
 
 
-def _makes_a_difference(
+def _check_difference(
     requirement: Requests,
     ran: ProgramRun,
     finding: Finding,
@@ -342,7 +342,7 @@ def _makes_a_difference(
     return finding
 
 
-def _nothing_added(
+def _check_nothing_added(
     ran: ProgramRun,
     added: Sequence[Collective],
     arguments: Mapping[str, Argument],

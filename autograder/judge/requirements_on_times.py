@@ -360,7 +360,7 @@ class TrainsFast(Requirement):
             layouts = layouts_or_finding
         if len({(part.mesh.shape, part.mesh.names) for part in parts}) > 1:
             return finding.problem("several-meshes", "Use one mesh for all of the shardings.")
-        large, *small, other = _laid_out(self, piece)
+        large, *small, other = _list_programs(self, piece)
         numbered = announce_steps(enumerate(small), lambda _: "running the step at a small size")
         runs = [_run(self, number, program, seed) for number, program in numbered]
         if all(map(_is_unchanged, runs)):
@@ -418,7 +418,7 @@ def _explain_updates(
         return finding.problem("another-rate", sentence)
     if _is_reduced_again(requirement, runs):
         return finding.problem("reduced-again", "The values are wrong.")
-    return _never_summed(requirement, runs, finding)
+    return _recognise_unsummed(requirement, runs, finding)
 
 
 def _factor_of_updates(requirement: TrainsFast, runs: Sequence[SampledRun]) -> float | None:
@@ -469,24 +469,24 @@ def _ways_of_reducing(
     names, devices = sharding.mesh.axis_names, sharding.mesh.devices
     places = {device: place for place, device in np.ndenumerate(devices)}
     for reduced_axes in (s for size in range(1, len(names) + 1) for s in combinations(names, size)):
-        for mean in (False, True):
+        for is_mean in (False, True):
             if all(
                 is_near(shard.data, given[shard.index] + reduced)
                 for output, given, right in zip(outputs, inputs, wanted, strict=False)
-                for shard, reduced in _reduced(
-                    output, right - given, places, names, reduced_axes, mean
+                for shard, reduced in _reduce_changes(
+                    output, right - given, places, names, reduced_axes, is_mean
                 )
             ):
-                yield reduced_axes, mean
+                yield reduced_axes, is_mean
 
 
-def _reduced(
+def _reduce_changes(
     output: jax.Array,
     change: np.ndarray,
     places: Mapping[jax.Device, tuple[int, ...]],
     names: Sequence[str],
     reduced_axes: Sequence[str],
-    mean: bool,
+    is_mean: bool,
 ) -> Iterator[tuple[Any, np.ndarray]]:
     """Yield each shard with the reduced updates of its group of devices."""
 
@@ -498,10 +498,12 @@ def _reduced(
         pieces.setdefault(group(shard.device), []).append(change[shard.index])
     for shard in output.addressable_shards:
         total = np.sum(pieces[group(shard.device)], axis=0)
-        yield shard, total / len(pieces[group(shard.device)]) if mean else total
+        yield shard, total / len(pieces[group(shard.device)]) if is_mean else total
 
 
-def _never_summed(requirement: TrainsFast, runs: Sequence[SampledRun], finding: Finding) -> Finding:
+def _recognise_unsummed(
+    requirement: TrainsFast, runs: Sequence[SampledRun], finding: Finding
+) -> Finding:
     """Recognise values that each device computed from its own part of the batch alone."""
     if requirement.from_own_batch is None:
         return finding
@@ -517,7 +519,7 @@ def _never_summed(requirement: TrainsFast, runs: Sequence[SampledRun], finding: 
     return finding.problem("never-summed", "The values are wrong.")
 
 
-def _laid_out(requirement: TrainsFast, piece: Design) -> list[LaidOutProgram]:
+def _list_programs(requirement: TrainsFast, piece: Design) -> list[LaidOutProgram]:
     """Return the program for each size, with the layouts of its arguments and results."""
     plan = requirement.plan
     shardings = dict(zip(plan.names, map(rebuild, piece.layouts.parts), strict=True))
