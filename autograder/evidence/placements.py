@@ -5,6 +5,7 @@ from typing import Any, Final, TypeGuard
 
 import jax
 import jax.numpy as jnp
+import msgspec
 import numpy as np
 
 from autograder import artifacts
@@ -36,11 +37,11 @@ class PlacementPlan(Struct, frozen=True, tag="placement"):
 
     Attributes:
         shape: the shape, in elements, of the array that a sharding is for.
-        array: whether the answer has to be an array, and not only a sharding.
+        has_to_be_array: whether the answer has to be an array, and not only a sharding.
     """
 
     shape: Shape
-    array: bool
+    has_to_be_array: bool = msgspec.field(name="array")
 
     def capture(self, name: str, answer: object) -> Piece:
         """Capture an array or a sharding, or explain why it cannot be captured."""
@@ -69,21 +70,23 @@ def capture_placement(plan: PlacementPlan, answer: object) -> Piece:
     if isinstance(answer, jax.Array) and not isinstance(answer, jax.core.Tracer):
         return _place_array(answer)
     if isinstance(answer, jax.sharding.Sharding):
-        if plan.array:
+        if plan.has_to_be_array:
             return NotCaptured(
                 "sharding-for-array",
                 f"Got {describe_type(answer)}; expected an array. "
                 f"jax.device_put(array, sharding) lays an array out by it.",
             )
         return _place_sharding(answer, plan.shape)
-    if plan.array and _are_arrays(answer):
+    if plan.has_to_be_array and _are_arrays(answer):
         return NotCaptured(
             "several-arrays",
             f"Got {describe_type(answer)} of {len(answer)}; expected one jax.Array. An array that "
             f"is sharded over several devices is still one array, and each device holds a block of "
             f"it.",
         )
-    return not_an_array(answer, "a jax.Array" if plan.array else "a jax.Array or a sharding")
+    return not_an_array(
+        answer, "a jax.Array" if plan.has_to_be_array else "a jax.Array or a sharding"
+    )
 
 
 def _are_arrays(answer: object) -> TypeGuard[Sequence[jax.Array]]:
