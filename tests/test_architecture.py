@@ -181,6 +181,41 @@ def test_functions_begin_with_a_verb():
     assert set(NOUNS) <= set(functions), "NOUNS in this file has functions that are gone"
 
 
+PREPOSITIONS = re.findall(
+    r"\w+",
+    """
+    along as_ at beside between beyond by for_ from_ in_ into of off on onto over per to under via
+    with_ within without
+    """,
+)
+"""Names that do not say which thing they are."""
+
+STILL_WITH_PREPOSITIONS = re.compile(
+    rf"{LIBRARY}\.(pictures|programs)\b|{GRADER}\.(artifacts|exercises\.notebooks|instructor)\b"
+)
+"""The packages in which variables have such names. Take one out once it has none left."""
+
+
+def test_no_variable_is_named_by_a_bare_preposition():
+    named = [
+        f"{module}: {name}"
+        for module, path in MODULES.items()
+        if not STILL_WITH_PREPOSITIONS.match(module)
+        for node in ast.walk(ast.parse(path.read_text()))
+        for name in bound_names(node)
+        if name in PREPOSITIONS
+    ]
+    assert not named, "\n".join(["give these the name of a thing:", *named])
+
+
+def bound_names(node: ast.AST) -> list[str]:
+    """Return the name that a node of a syntax tree binds to a value: of a variable or parameter."""
+    match node:
+        case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+            return [name]
+    return []
+
+
 def test_imports_between_modules_have_no_cycle():
     graph = {m: {other for other, _ in imports(m)} - {m} for m in MODULES if m not in PACKAGES}
     graph = {m: {other for other in others if other in graph} for m, others in graph.items()}
