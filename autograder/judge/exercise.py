@@ -199,13 +199,13 @@ class Exercise:
     @cached_property
     def lessons(self) -> Mapping[str, str]:
         """The lessons on all diagnoses, those of the requirements' mistakes included."""
-        of_mistakes = {
+        mistake_lessons = {
             name: mistake.says
             for requirement in self.requirements
             for name, mistake in requirement.explained.items()
             if isinstance(mistake, Mistake) and mistake.says
         }
-        return of_mistakes | dict(self.diagnoses)
+        return mistake_lessons | dict(self.diagnoses)
 
     def targets(self) -> list[tuple[str, Layout]]:
         """Return the layouts that the notebook draws as targets, each once, with a title."""
@@ -237,12 +237,12 @@ class Exercise:
         return Plan(self.id, answers)
 
     def _plan_answer(self, answer: str, generator: np.random.Generator) -> AnswerPlan:
-        of_answer = [r for r in self.requirements if r.answer == answer]
-        for requirement in sorted(of_answer, key=lambda requirement: requirement.order):
+        requirements = [r for r in self.requirements if r.answer == answer]
+        for requirement in sorted(requirements, key=lambda requirement: requirement.order):
             plan = requirement.plan_capture(generator)
             if plan is not None:
                 return plan
-        names = " and ".join(type(requirement).__name__ for requirement in of_answer)
+        names = " and ".join(type(requirement).__name__ for requirement in requirements)
         raise TypeError(f"{names} of {answer} needs a Computes of the same answer beside it.")
 
 

@@ -38,8 +38,8 @@ class SampledRun(NamedTuple):
 
 def argument_lists_of(exercise: Exercise, answer: str) -> tuple[tuple[Argument, ...], ...]:
     """Return the lists of arguments that an answer is exported for; empty if it is not."""
-    of_answer = (r for r in exercise.requirements if r.answer == answer)
-    return next((r.exported_for for r in of_answer if r.exported_for), ())
+    requirements = (r for r in exercise.requirements if r.answer == answer)
+    return next((r.exported_for for r in requirements if r.exported_for), ())
 
 
 def run_all(exercise: Exercise, answer: str, piece: Program, seed: int) -> list[SampledRun]:

@@ -95,12 +95,12 @@ def _explain_answer(exercise: Exercise, judged: Sequence[Judged]) -> str:
         met = sum(finding.met for _, finding in judged)
         partial = any(finding.credit for _, finding in judged)
         return f"{met} of {len(judged)} requirements are met" * (len(judged) > 1 and not partial)
-    for_the_rest = SHARE_OF_THE_REST * _mean(rest)
-    lost_together = exercise.together and share == for_the_rest and any(map(_credit, subject))
+    rest_share = SHARE_OF_THE_REST * _mean(rest)
+    lost_together = exercise.together and share == rest_share and any(map(_credit, subject))
     return (
-        f"{100 * (share - for_the_rest):.0f} of {100 * (1 - SHARE_OF_THE_REST):.0f}% for "
+        f"{100 * (share - rest_share):.0f} of {100 * (1 - SHARE_OF_THE_REST):.0f}% for "
         f"{_name(subject)}{' (earned only together)' * lost_together}, and "
-        f"{100 * for_the_rest:.0f} of {100 * SHARE_OF_THE_REST:.0f}% for {_name(rest)}"
+        f"{100 * rest_share:.0f} of {100 * SHARE_OF_THE_REST:.0f}% for {_name(rest)}"
     )
 
 
