@@ -24,6 +24,7 @@ from shardlings.programs import tpu_process
 from shardlings.programs.compiled import (
     UnreadableProgramError,
     count_flops_xla_omits,
+    count_int8_operations,
     read_collectives,
     read_module,
 )
@@ -118,6 +119,7 @@ def compile_for_tpus(
         arguments + results + temporaries - shared,
         machine,
         steps,
+        int8_operations=count_int8_operations(program),
     )
 
 

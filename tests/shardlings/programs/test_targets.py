@@ -8,6 +8,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -328,3 +329,18 @@ def test_times_are_those_of_the_target(monkeypatch, asked, target, machine):
     compared = communication(add_transpose, BLOCKS, target=target, machine=asked)
     assert compared.cpu is not None
     assert compared.tpu.machine == compared.cpu.machine == machine
+
+
+def test_products_of_8_bit_integers_are_counted_on_both(recorded, monkeypatch):
+    def multiply(x):
+        return jnp.matmul(x, x, preferred_element_type=jnp.int32)
+
+    integers = jax.device_put(np.ones((16, 16), np.int8), sharding("x", x=8))
+    executable: Any = jax.jit(multiply).lower(integers).compile().runtime_executable()
+    (module,) = executable.hlo_modules()  # of the CPU, as if the TPU's compiler had made it
+    recorded("add_transpose")
+    reply = Compiled(module.as_serialized_hlo_module_proto(), 0.0, (0, 0, 0, 0))
+    monkeypatch.setattr(tpu_programs, "_compile_elsewhere", lambda *_: reply)
+    both = communication(multiply, integers, target=V5E)
+    assert both.cpu is not None
+    assert both.tpu.int8_operations == both.cpu.int8_operations == 2 * 16**3 / 8
