@@ -213,7 +213,7 @@ def _explain_deadlock(error_output: str) -> str:
 
 
 def _judge_environment() -> dict[str, str]:
-    """The environment variables of a judge's process.
+    """Return the environment variables of a judge's process.
 
     XLA ends a process that sets a flag which it does not know. So the flags are set for versions of
     JAX that were tested, and no others; there, a collective that hangs takes a minute.
@@ -256,13 +256,13 @@ def _run_and_read_judge(
     known = {} if sandbox.fills_compiled else JUDGED
     right = {f: each.verdict for f, each in known.items() if each.times_right >= TIMES_RIGHT}
     work = b'{"cases":[%b],"right":%b}' % (b",".join(cases), msgspec.json.encode([*right]))
+    patience = max(deadline - time.monotonic(), 0)
     try:
-        finished = _run_judge(work, seconds, max(deadline - time.monotonic(), 0), sandbox)
+        finished = _run_judge(work, seconds, patience, sandbox)
     except subprocess.TimeoutExpired:
         raise JudgeFailedError(
-            f"The judge got less than its {seconds:.0f} seconds of CPU time within "
-            f"{JUDGE_PATIENCE * seconds:.0f} seconds. Judge it again, when the machine has less "
-            f"to do."
+            f"The judge got less than its {seconds:.0f} seconds of CPU time within {patience:.0f} "
+            f"seconds. Judge it again, when the machine has less to do."
         ) from None
     replies = _read_replies(finished.stdout)
     verdicts = [_verdict_of(reply, right) for reply in replies]

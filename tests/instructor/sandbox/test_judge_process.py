@@ -347,7 +347,8 @@ def test_a_reply_that_cannot_be_read_is_the_judges_failure():
 def test_a_judge_that_does_not_answer_is_an_error_that_says_so(monkeypatch):
     with monkeypatch.context() as impatient:
         impatient.setattr(judging_in_sandbox, "JUDGE_PATIENCE", 0.001)
-        with pytest.raises(JudgeFailedError, match="got less than its 1 seconds of CPU time"):
+        said = "got less than its 1 seconds of CPU time within 0 seconds"
+        with pytest.raises(JudgeFailedError, match=said):
             judge_in_sandbox([RIGHT], seconds=1)
     with pytest.raises(UnknownExerciseError, match="no exercise '99'"):
         judge_in_sandbox([Case("99", {}, 0)])
