@@ -112,11 +112,11 @@ def export_passes(function: Callable[..., Any], arguments: Sequence[Argument]) -
     forward, backward = split_gradient(function)
     first = export_laid_out(forward, structs, mesh)
     everywhere = jax.NamedSharding(mesh, jax.P())
-    between = [
+    passed_on = [
         jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=everywhere)
         for aval in jax_export.deserialize(bytearray(first)).out_avals
     ]
-    return msgspec.msgpack.encode((first, export_laid_out(backward, between, mesh)))
+    return msgspec.msgpack.encode((first, export_laid_out(backward, passed_on, mesh)))
 
 
 def run_passes(

@@ -448,9 +448,9 @@ def _add_planes(scene: Scene, picture: Picture, size: Size) -> None:
     step = max(size[0], *(_width((("name", name),)) for _, name in planes)) + 14 + 2 * pad
     has_cube = len(picture.shape) == 3 and picture.edge(0).size is None  # an array, not a mesh
     if has_cube:
-        beside = add_cube(scene, picture) + 28
-        if beside + len(planes) * step - 14 <= MAX_ROW_WIDTH:
-            left = beside
+        free_left = add_cube(scene, picture) + 28
+        if free_left + len(planes) * step - 14 <= MAX_ROW_WIDTH:
+            left = free_left
         else:  # below the cube
             heading += scene.height + 4
     top = heading + 16
@@ -513,10 +513,10 @@ def _add_processes(
 ) -> None:
     """Link neighbouring devices, and frame those of one process if they are a rectangle."""
     boxes = dict(zip((place for row in rows for place in row), tiles, strict=True))
-    beside = [pair for row in rows for pair in pairwise(row)]
+    neighbours = [pair for row in rows for pair in pairwise(row)]
     below = [pair for column in zip(*rows, strict=True) for pair in pairwise(column)]
     for (a, b), (start, end) in [
-        *((pair, ((1, 0.5), (0, 0.5))) for pair in beside),
+        *((pair, ((1, 0.5), (0, 0.5))) for pair in neighbours),
         *((pair, ((0.5, 1), (0.5, 0))) for pair in below),
     ]:
         crosses = picture.processes[a] != picture.processes[b]

@@ -240,8 +240,8 @@ def _permutation_as_svg(picture: CollectivePicture) -> str:
     as any other.
     """
     before, after = picture.held
-    left, width, between = 30.0, 44.0, 150.0
-    right = left + width + between
+    left, width, gap = 30.0, 44.0, 150.0
+    right = left + width + gap
     drawing = _drawing()
     drawing.text("before", (left, 10), bold=True)
     drawing.text("after", (right, 10), bold=True)

@@ -307,9 +307,9 @@ def _draw(chart: GanttChart, scale: _Scale) -> str:
                 if scale.has_room_for_label(bar):
                     drawing.label(bar.drawn_label, (start + width / 2, middle - 1), LABEL_SIZE)
                 elif len(bars) == 1 and bar.label:  # nothing else is beside the bar
-                    beside = _find_place_beside(bar.label, start, start + width, left + CHART_WIDTH)
-                    if beside >= left:
-                        drawing.text(bar.label, (beside, middle - 1), LABEL_SIZE)
+                    edge = _find_place_beside(bar.label, start, start + width, left + CHART_WIDTH)
+                    if edge >= left:
+                        drawing.text(bar.label, (edge, middle - 1), LABEL_SIZE)
         if chart.axis:
             is_last = row is rows[-1]
             _draw_axis(drawing, chart, row, top_of_row + lanes_height, left, scale, is_last)

@@ -156,20 +156,20 @@ def collect_designs(name: str, submissions: Sequence[SubmissionState]) -> ClassD
     if known is None:
         return None
     rows: list[ClassDesign] = []
-    within: list[tuple[str, Trade]] = []
-    beyond: list[Trade] = []
+    affordable: list[tuple[str, Trade]] = []
+    too_dear: list[Trade] = []
     faster = 0
     for (is_beyond, time, held, computing, score), count in sorted(counts.items()):
         place, remark = str(faster + 1), "faster than was known" * _is_new(known, time)
         if is_beyond:
             place, remark = "–", "beyond a budget"
-            beyond.append(known.at(held, time, computing))
+            too_dear.append(known.at(held, time, computing))
         else:
-            within.append((place, known.at(held, time, computing)))
+            affordable.append((place, known.at(held, time, computing)))
         faster += count
         times, bytes_held = f"{time / 1e3:,.2f} ms", f"{held / 2**20:,.0f} MiB"
         rows.append(ClassDesign(place, count, times, bytes_held, format_points(score), remark))
-    picture = class_tradeoff_as_html(within, beyond)
+    picture = class_tradeoff_as_html(affordable, too_dear)
     return ClassDesigns(Markup(picture), rows)
 
 

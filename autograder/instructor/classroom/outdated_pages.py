@@ -41,7 +41,7 @@ def find_outdated_pages(
 def renew_pages(
     course: Course,
     console: Console,
-    without: Collection[tuple[str, str]] = (),
+    skipped: Collection[tuple[str, str]] = (),
     choice: Choice = EVERYTHING,
 ) -> list[Failure]:
     """Make outdated feedback pages again, and print whose.
@@ -49,14 +49,14 @@ def renew_pages(
     Args:
         course: the course.
         console: where output is printed.
-        without: submissions to skip; their page says that they could not be graded.
+        skipped: submissions to skip; their page says that they could not be graded.
         choice: the submissions whose pages are renewed.
 
     Returns:
         The pages that could not be made.
     """
     renewed, failures = [], []
-    submissions = [pair for pair in choice.select(course.submissions()) if pair not in without]
+    submissions = [pair for pair in choice.select(course.submissions()) if pair not in skipped]
     records = Records(course.records)
     for student, assignment in list(find_outdated_pages(course, submissions)):
         if records.was_broken(student, assignment):  # its page says so until it is graded

@@ -70,7 +70,7 @@ def _visible_character(character: str) -> str:
     return CONTROLS.get(ord(character)) or (" " if character.isspace() else "�")
 
 
-def list_some(names: Sequence[str], most: int, between: str = ", ") -> str:
+def list_some(names: Sequence[str], most: int, separator: str = ", ") -> str:
     """Join the first names, and say how many more there are.
 
     For example:
@@ -79,7 +79,7 @@ def list_some(names: Sequence[str], most: int, between: str = ", ") -> str:
         'ann, bob and 1 more'
     """
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return f"{between.join(names[:most])}{more}"
+    return f"{separator.join(names[:most])}{more}"
 
 
 def suggest_names(name: str, names: Collection[str], how_near: float = 0.5) -> str:

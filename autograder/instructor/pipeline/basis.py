@@ -196,13 +196,13 @@ def current_basis(coursedir: Any, assignment: str) -> Basis:
             if cell.name in BY_GRADE_ID
         }
     source = coursedir.format_path(coursedir.source_directory, ".", assignment)
-    beside = map(Path, find_all_files(source, [*coursedir.ignore, "*.ipynb"]))
+    other_files = map(Path, find_all_files(source, [*coursedir.ignore, "*.ipynb"]))
     # an instructor's own assignment may contain exercises of any notebook
     exercises = [exercise for name, exercise in BY_GRADE_ID.items() if name in points]
     plans = [exercise.plan(0) for exercise in exercises]
     return Basis(
         submission="",
-        cells=_digest([cells, fingerprint_files(beside, Path(source))]),
+        cells=_digest([cells, fingerprint_files(other_files, Path(source))]),
         plans=_digest([msgspec.json.encode(plan).decode() for plan in plans]),
         package=_fingerprint_grading_package(),
         jax=" ".join(read_jax_versions()),

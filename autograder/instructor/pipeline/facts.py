@@ -280,9 +280,9 @@ def _read_demonstrations(coursedir: Any, assignment: str) -> Iterator[tuple[str,
 
 def _without_address(config: Config) -> Config:
     """Copy a configuration without the gradebook's address; a worker has its own gradebook."""
-    without = copy.deepcopy(config)
-    without.CourseDirectory.pop("db_url", None)
-    return without
+    copied = copy.deepcopy(config)
+    copied.CourseDirectory.pop("db_url", None)
+    return copied
 
 
 def _writes_gradebook(preprocessor: Any) -> bool:

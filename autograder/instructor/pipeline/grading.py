@@ -91,15 +91,15 @@ def read_submission(
         OSError: a file cannot be read, or is gone.
     """
     files = find_all_files(str(folder), [*ignored, "*.ipynb"])
-    beside = [Path(file).relative_to(folder) for file in files]
-    names = [name for name in beside if str(name) not in EXCHANGE_FILES]
+    paths = [Path(file).relative_to(folder) for file in files]
+    names = [name for name in paths if str(name) not in EXCHANGE_FILES]
     return Submission(
         student,
         assignment,
         {name: (folder / f"{name}.ipynb").read_bytes() for name in notebooks},
         {str(name): (folder / name).read_bytes() for name in names if is_accepted_file(name)},
         describe_rejected_files([name for name in names if not is_accepted_file(name)]),
-        {str(name): (folder / name).read_bytes() for name in beside if str(name) in EXCHANGE_FILES},
+        {str(name): (folder / name).read_bytes() for name in paths if str(name) in EXCHANGE_FILES},
     )
 
 
@@ -268,9 +268,9 @@ def _grade_notebook(
         config.merge(Config({"Sandbox": {"seconds": facts.time_limits[name]}}))
     path = folder / f"{name}.ipynb"
     submitted = read_in_sandbox(path.name, contents, config)
-    beside = sorted(submission.files.items())
+    other_files = sorted(submission.files.items())
     metadata = {
-        "seeds": derive_seeds(facts.secret, [(path.name, contents), *beside]),
+        "seeds": derive_seeds(facts.secret, [(path.name, contents), *other_files]),
         "student": submission.student,
         "assignment": submission.assignment,
         "notebook": name,
@@ -364,9 +364,9 @@ def _preprocess(
 
 def _without_default_preprocessors(config: Config) -> Config:
     """Copy a configuration without the preprocessors that nbconvert adds, as nbgrader does."""
-    without = config.copy()
-    without.merge(Config({"Exporter": {"default_preprocessors": []}}))
-    return without
+    copied = config.copy()
+    copied.merge(Config({"Exporter": {"default_preprocessors": []}}))
+    return copied
 
 
 def make_note(sentences: Sequence[str]) -> Any:

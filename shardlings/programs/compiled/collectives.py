@@ -240,8 +240,8 @@ def _bytes_after(kind: str, bytes_in: int, group_size: int) -> int:
 def _find_reduction(program: CompiledProgram, instruction: Instruction) -> str:
     """Return the opcode that combines two numbers; some backends convert them before and after."""
     opcodes = [step.opcode for step in program.called(instruction).values()]
-    beside = ("parameter", "convert", "tuple")
-    return next((opcode for opcode in reversed(opcodes) if opcode not in beside), "add")
+    ignored = ("parameter", "convert", "tuple")
+    return next((opcode for opcode in reversed(opcodes) if opcode not in ignored), "add")
 
 
 def _find_stack(computation: Computation, instruction: Instruction) -> tuple[Frame, ...]:

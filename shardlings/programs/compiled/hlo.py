@@ -126,8 +126,8 @@ class Convolution:
             output_shape: the shape of the result.
         """
         pairs = math.prod(
-            along.count_pairs(input_shape[d_in], output_shape[d_out])
-            for along, d_in, d_out in zip(
+            dimension.count_pairs(input_shape[d_in], output_shape[d_out])
+            for dimension, d_in, d_out in zip(
                 self.window, self.input_spatial, self.output_spatial, strict=True
             )
         )

@@ -105,10 +105,10 @@ def _read_groups(attribute: Any, symbols: Any) -> Groups:
         return tuple(tuple(int(i) for i in group if i >= 0) for group in np.array(attribute))
     from jax.extend.mlir.dialects import stablehlo
 
-    along: Any = stablehlo.ReplicaGroupMeshAxesAttr(attribute)
-    names, partitions = read_mesh(along.mesh, symbols)
+    mesh_axes: Any = stablehlo.ReplicaGroupMeshAxesAttr(attribute)
+    names, partitions = read_mesh(mesh_axes.mesh, symbols)
     dimensions = []
-    for axis in map(stablehlo.AxisRefAttr, along.axes):
+    for axis in map(stablehlo.AxisRefAttr, mesh_axes.axes):
         if axis.sub_axis_info is not None:  # nothing that JAX offers requests a part of an axis
             raise ValueError(f"A collective runs along a part of the axis {axis.name!r}.")
         dimensions.append(names.index(axis.name))
