@@ -103,12 +103,12 @@ class TaskEnd(msgspec.Struct, frozen=True):
     Attributes:
         status: the exit status; minus the signal's number if a signal ended it.
         cpu_seconds: the CPU time of the task and the children that it waited for.
-        started_too_many: whether it was killed because it started too many processes.
+        has_started_too_many: whether it was killed because it started too many processes.
     """
 
     status: int
     cpu_seconds: float
-    started_too_many: bool = False
+    has_started_too_many: bool = False
 
 
 IMPORTED_BY_JAX: Final = (

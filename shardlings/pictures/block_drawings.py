@@ -126,10 +126,10 @@ def _scene_as_svg(picture: Picture, scene: Scene) -> str:
 
 def _tile_as_svg(tile: Tile) -> str:
     line, paint = {"stroke": INK}, {"fill": INK}
-    if not tile.coloured:
+    if not tile.is_coloured:
         line = {"stroke": "currentColor", "stroke_opacity": ".45"}
         paint = {"fill": "currentColor", "fill_opacity": MUTED_OPACITY}
-    if tile.device:
+    if tile.is_device:
         (x, y), (right, bottom) = tile.points[0], tile.points[2]
         width, height = right - x, bottom - y
         fill = next((colour for _, colour in tile.fills()), "none")
@@ -142,7 +142,7 @@ def _tile_as_svg(tile: Tile) -> str:
         ]
         outline = svg_points(tile.points)
         parts.append(svg_element("polygon", points=outline, fill="none", **line))
-    if tile.wrong:
+    if tile.is_wrong:
         parts.append(_outline_as_svg(inset(tile.points)))
     if tile.label:
         x, y = tile.centre
@@ -230,7 +230,7 @@ def blocks_as_figure(pictures: Sequence[Picture]) -> "Figure":
             for points, colour in tile.fills():
                 ax.add_patch(Polygon(points, facecolor=colour))
             ax.add_patch(Polygon(tile.points, fill=False, edgecolor=INK, linewidth=0.8))
-            if tile.wrong:
+            if tile.is_wrong:
                 ax.add_patch(outline(inset(tile.points)))
             ax.text(*tile.centre, tile.label, ha="center", va="center", fontsize=9, color=INK)
         for points in scene.outlines:
@@ -285,7 +285,7 @@ def blocks_for_terminal(pictures: Sequence[Picture]) -> "RenderableType":
     from rich.text import Text
 
     def block(picture: Picture, place: Place) -> Text:
-        ids, wrong = picture.labels[place], place in picture.wrong and not picture.all_wrong
+        ids, wrong = picture.labels[place], place in picture.wrong and not picture.is_all_wrong
         label = f"{block_label(ids)}{'*' * wrong}"
         if place in picture.pale or not ids:
             return Text(label, style="dim")
@@ -341,7 +341,7 @@ def _plane_lines(
         if marked and place in picture.pale:
             return "·"
         return (label(picture.labels[place]) or "·") + "*" * (
-            marked and place in picture.wrong and not picture.all_wrong
+            marked and place in picture.wrong and not picture.is_all_wrong
         )
 
     words = [[word(place) for place in row] for row in picture.rows(plane)]
@@ -354,7 +354,7 @@ def _plane_lines(
 
 def _legend(picture: Picture, pale: str) -> list[str]:
     # where every block is wrong, none has a star
-    legend = picture.note if picture.all_wrong else picture.legend("*", pale)
+    legend = picture.note if picture.is_all_wrong else picture.legend("*", pale)
     return [legend] if legend else []
 
 

@@ -158,7 +158,7 @@ class Picture:
         return f"{wrong if self.wrong else pale}: {self.note}" if self.note else ""
 
     @property
-    def all_wrong(self) -> bool:
+    def is_all_wrong(self) -> bool:
         """Whether every block is wrong, so that one outline goes around the whole array."""
         return len(self.wrong) == len(self.labels) > 0
 
@@ -193,17 +193,17 @@ class Tile:
     Attributes:
         points: its corners, clockwise from the top left.
         ids: the devices that hold it.
-        wrong: whether it is outlined.
-        pale: whether it is drawn without colour.
-        device: whether it is a device of a mesh, and not a block of an array.
+        is_wrong: whether it is outlined.
+        is_pale: whether it is drawn without colour.
+        is_device: whether it is a device of a mesh, and not a block of an array.
         fits_label: whether it is large enough for its label.
     """
 
     points: tuple[Point, Point, Point, Point]
     ids: tuple[int, ...]
-    wrong: bool = False
-    pale: bool = False
-    device: bool = False
+    is_wrong: bool = False
+    is_pale: bool = False
+    is_device: bool = False
     fits_label: bool = True
 
     @property
@@ -212,14 +212,14 @@ class Tile:
         return block_label(self.ids) if self.fits_label else ""
 
     @property
-    def coloured(self) -> bool:
+    def is_coloured(self) -> bool:
         """Whether the label is on a colour, and therefore in ink."""
-        return bool(self.ids) and not self.pale
+        return bool(self.ids) and not self.is_pale
 
     @property
     def centre(self) -> Point:
         """The centre of the label, above the chips if there are any."""
-        return self.at(0.5, 0.4 if self.coloured and len(self.ids) > 1 else 0.5)
+        return self.at(0.5, 0.4 if self.is_coloured and len(self.ids) > 1 else 0.5)
 
     def fills(self) -> Iterator[tuple[list[Point], str]]:
         """Yield the polygons to fill, and their colours.
@@ -227,7 +227,7 @@ class Tile:
         A block that several devices hold has a chip at its lower edge for each of them. Stripes
         across the whole tile would look like blocks of their own.
         """
-        if not self.coloured:
+        if not self.is_coloured:
             return
         if len(self.ids) == 1:
             yield list(self.points), device_colour(self.ids[0])
@@ -495,15 +495,15 @@ def _add_plane(scene: Scene, picture: Picture, plane: Place, corner: Point, size
             Tile(
                 ((x, y), (right, y), (right, bottom), (x, bottom)),
                 picture.labels[row[j]],
-                wrong=row[j] in picture.wrong and not picture.all_wrong,
-                pale=row[j] in picture.pale,
-                device=picture.is_mesh,
+                is_wrong=row[j] in picture.wrong and not picture.is_all_wrong,
+                is_pale=row[j] in picture.pale,
+                is_device=picture.is_mesh,
             )
         )
     if picture.processes:
         _add_processes(scene, picture, rows, scene.tiles[-len(rows) * len(rows[0]) :])
     right, bottom = left + size[0], top + size[1]
-    if picture.all_wrong:
+    if picture.is_all_wrong:
         scene.outlines.append(inset([(left, top), (right, top), (right, bottom), (left, bottom)]))
     scene.grow_to(right + picture.padding, bottom + picture.padding)
 
@@ -567,7 +567,7 @@ def add_cube(scene: Scene, picture: Picture) -> float:
                 Tile(
                     (points[0], points[1], points[2], points[3]),
                     ids,
-                    pale=tuple(index) in picture.pale,
+                    is_pale=tuple(index) in picture.pale,
                     fits_label=fits_label,
                 )
             )

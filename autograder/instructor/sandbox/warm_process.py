@@ -219,7 +219,7 @@ class ForkedTask:
             f"it started more than {MAX_STARTED_PROCESSES:,} processes and threads, one after "
             f"another"
         )
-        return description if ended.started_too_many else ""
+        return description if ended.has_started_too_many else ""
 
     def wait(self, timeout: float) -> TaskEnd:
         """Wait for the task to end.

@@ -34,7 +34,7 @@ def test_another_grid_of_blocks_is_outlined_as_a_whole():
     assert whole.note == "not sharded"
     for spec in (("x",), (None, "x")):
         yours, expected = comparison_pictures(Layout.of(sharding(*spec, x=4), (16, 16)), COLUMNS)
-        assert yours.all_wrong
+        assert yours.is_all_wrong
         assert yours.note == "sharded differently"
         assert not expected.pale
     yours, _ = comparison_pictures(Layout.of(sharding("x", x=8), (16,)), COLUMNS)

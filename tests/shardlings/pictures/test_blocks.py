@@ -112,7 +112,7 @@ def test_an_array_of_wrong_blocks_has_one_outline():
     yours, _ = comparison_pictures(LAYOUTS[2], Layout.parse("0 1 2 3 4 5 6 7", (16, 16)))
     (scene,) = scenes_of([yours])
     assert len(scene.outlines) == 1
-    assert not [tile for tile in scene.tiles if tile.wrong]
+    assert not [tile for tile in scene.tiles if tile.is_wrong]
     assert "*" not in pictures_as_text([yours])
     assert "dashed: sharded differently" in blocks_as_html([yours])
 
