@@ -58,7 +58,7 @@ CHANGED_IN_WORDS: Final = {
 class Bases:
     """The bases of a course's grades, as recorded and as they would be now.
 
-    What was handed in is read once, to compare it with the records, until `read_again`.
+    What was handed in is read once, and compared with the records, until `read_again`.
 
     Args:
         course: the course. Its notebooks have been released, and are not released again while
@@ -76,13 +76,17 @@ class Bases:
         self.read_again()
 
     def read_again(self) -> None:
-        """Forget what was handed in, because something else may have been meanwhile."""
+        """Forget what was handed in and graded, which may be something else meanwhile."""
         self._seen = functools.cache(self._fingerprint)
+        self._changes = functools.cache(self._find_changes)
 
     def without_exceptions(self) -> "Bases":
         """Return the bases by which grades of unreleased notebooks can be stale, too."""
+        if not self.unreleased:
+            return self
         bases = copy.copy(self)
         bases.unreleased = ()
+        bases._changes = functools.cache(bases._find_changes)
         return bases
 
     def current(self, student: str, assignment: str) -> Basis:
@@ -109,6 +113,9 @@ class Bases:
 
     def find_changes(self, student: str, assignment: str) -> frozenset[str]:
         """Return the parts of the basis that changed since grading; all, without a grade."""
+        return self._changes(student, assignment)
+
+    def _find_changes(self, student: str, assignment: str) -> frozenset[str]:
         recorded = self.recorded(student, assignment)
         if recorded is None:
             return ALL_PARTS
