@@ -138,9 +138,14 @@ class Times:
         if self.rules.extensions is not None:
             aware = None if due is None else as_utc(due)
             extension = self.rules.extension(student, assignment.name, aware)
-        assignment.duedate = due
-        submission.extension = extension if due is not None else None  # it is added to the due date
-        submission.timestamp = self.handed_in(student, assignment.name)
+        new = (
+            (assignment, "duedate", due),
+            (submission, "extension", extension if due is not None else None),  # is added to it
+            (submission, "timestamp", self.handed_in(student, assignment.name)),
+        )
+        for entry, name, value in new:
+            if getattr(entry, name) != value:  # what is set is looked at again when it is committed
+                setattr(entry, name, value)
 
 
 def load_times(course: Course) -> Times:
