@@ -195,15 +195,15 @@ class Owners:
         self.by_id = {compose_name(person.id): person for person in people}
         self.by_name: dict[str, set[str]] = {}
         for person in people:
-            for name in _names(person):
+            for name in {*_names(person)} - {""}:  # "-" may stand for a name that is unknown
                 self.by_name.setdefault(name, set()).add(person.id)
 
     def knows(self, owned: OwnedFile) -> bool:
-        """Check whether the roster has a student of this name."""
-        return _key(owned.name) in self.by_name
+        """Check whether the roster has a student of this name or id."""
+        return bool(self.find_ids_named(owned.name)) or compose_name(owned.name) in self.by_id
 
     def find_ids_named(self, name: str) -> set[str]:
-        """Return the ids of the students who have a name, according to the roster."""
+        """Return the ids of the students who have a name, if it has letters or digits."""
         return self.by_name.get(_key(name), set())
 
     def find_ids_numbered(self, platform: Platform, number: str, assignment: str) -> set[str]:
@@ -314,7 +314,7 @@ def _names(person: Person) -> Iterator[str]:
 
 
 def _key(name: str) -> str:
-    """Return a name's letters and digits, in lower case and without accents."""
+    """Return a name's letters and digits, in lower case and without accents; empty without any."""
     kept, is_latin = [], True
     for c in unicodedata.normalize("NFKD", name).casefold():
         if c.isalnum():

@@ -46,6 +46,36 @@ def test_moodles_number_decides(room, name):
     assert students(room) == {"ann": NOTEBOOK}
 
 
+@pytest.mark.parametrize("name", ["…", "!!!", "-", "🦄", "\u0301", "( )"])
+@pytest.mark.parametrize("in_roster", ["ann,-,", "ann,Ann Lee,-", "ann,? !,@", "ann,🦄,"])
+def test_a_name_without_letters_or_digits_is_nobodys(room, name, in_roster):
+    """Students choose the name that Moodle shows, and `-` in a roster says that none is known."""
+    room.roster("id,name,email", in_roster, "bo,Bo Yun,bo@uni.edu")
+    _, said = room.collect(
+        room.zipped(
+            {
+                MOODLE.format(name, 4711, f"{FIRST}.ipynb"): NOTEBOOK,
+                MOODLE.format("Bo Yun", 4712, f"{FIRST}.ipynb"): NOTEBOOK,
+            }
+        )
+    )
+    assert students(room) == {"bo": NOTEBOOK}
+    assert "nobody in the roster is called" in said
+
+
+def test_no_name_is_that_of_nobody():
+    owners = Owners([Person("ann", name="-"), Person("bo", email="@")], ClassRules())
+    assert owners.find_ids_named("") == set()
+    assert owners.find_ids_named("-") == set()
+
+
+def test_a_folder_may_be_an_id_without_letters_or_digits(room):
+    room.roster("id,name", "!!!,Ann Lee", "bo,Bo Yun")
+    room.collect(room.zipped({f"!!!/{FIRST}.ipynb": NOTEBOOK}))
+    room.collect(room.zipped({f"class/!!!/{FIRST}.ipynb": NOTEBOOK}))
+    assert students(room) == {"!!!": NOTEBOOK}
+
+
 def test_a_number_of_another_assignment_does_not_decide_against_the_name(room):
     room.roster("id,name,nr", "ann,Ann Lee,102", "bo,Bo Yun,103")
     (room.root / "grading" / "class.toml").write_text('[moodle]\nid = "nr"\n')

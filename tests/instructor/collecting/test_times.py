@@ -125,6 +125,15 @@ def test_a_line_without_a_number_is_nobodys_who_has_none(room):
     assert [*taken(room)] == ["ann"]
 
 
+@pytest.mark.parametrize("name", ["", "-", "…"])
+def test_a_line_without_a_name_is_nobodys_who_has_none(room, name):
+    room.roster("id,name,moodle_id", "ann,-,11", "bo,Bo Yun,12")
+    lines = [HEADING, line("", name, "", "2026-06-10 14:14")]
+    status, said = room.collect(write(room, lines), "--assignment", FIRST)
+    assert status == 1
+    assert "nobody has this name" in said
+
+
 def test_a_number_that_two_people_have_is_said_to_be_so(room):
     room.roster("id,name,moodle_id", "ann,Ann Lee,11", "bo,Bo Yun,11")
     path = write(room, [HEADING, line(11, "Ann Lee", "", "2026-06-10 14:14")])
