@@ -78,18 +78,33 @@ def main(arguments: list[str] | None = None) -> int:
     except OSError as error:
         if error.errno not in DISK_ERRORS:
             raise
-        console.print(
-            f"grading/ could not be read or written: {printable(str(error))}. What was graded is "
-            f"kept, and nothing is half written. Check that the disk has free space and that you "
-            f"may read and write there, and run the same command again.",
-            markup=False, highlight=False,
-        )  # fmt: skip
+        console.print(_explain_disk_error(error, course), markup=False, highlight=False)
         return 1
     except SystemExit as end:
         if end.code not in STOPPED_STATUSES:
             raise
         console.print(f"\n{STOPPED}", markup=False, highlight=False)
         return int(end.code)
+
+
+def _explain_disk_error(error: OSError, course: Course) -> str:
+    """Say what could not be read or written, as far as the error names it, and what to do."""
+    names = [
+        os.fsdecode(name)
+        for name in (error.filename, error.filename2)
+        if isinstance(name, str | bytes)
+    ]
+    if any(Path(os.path.abspath(name)).is_relative_to(course.grading) for name in names):
+        unusable, why = "grading/", str(error)
+    elif names:
+        unusable, why = names[0], error.strerror or str(error)
+    else:
+        unusable, why = "A file", str(error)
+    return (
+        f"{printable(unusable)} could not be read or written: {printable(why)}. What was graded is "
+        f"kept, and none of it is half written. Check that the disk has free space and that you "
+        f"may read and write there, and run the same command again."
+    )
 
 
 class _Parser(argparse.ArgumentParser):

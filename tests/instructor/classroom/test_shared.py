@@ -127,6 +127,6 @@ def test_a_folder_that_may_not_be_written_to_is_a_sentence(before, tmp_path, cap
     monkeypatch.setattr("autograder.instructor.classroom.reporting.renew_class_files", read_only)
     assert main(["--root", str(root), "report"]) == 1
     said = " ".join(capsys.readouterr().out.split())
-    assert "grading/ could not be read or written: [Errno 30] Read-only file system." in said
+    assert "A file could not be read or written: [Errno 30] Read-only file system." in said
     assert "run the same command again" in said
     assert Course(root).find_trouble() == ""

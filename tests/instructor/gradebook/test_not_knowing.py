@@ -550,6 +550,33 @@ def test_an_error_of_the_disk_stops_a_command_with_a_sentence(make, monkeypatch,
     assert f"read or written: [Errno {number}] planted. What was graded is kept" in said
 
 
+@pytest.mark.parametrize(
+    ("names", "said_of"),
+    [
+        (["grading/records"], "grading/"),
+        (["grading"], "grading/"),
+        (["solutions", None, "grading/new"], "grading/"),
+        (["solutions"], "{root}/solutions"),
+        (["grading_notes"], "{root}/grading_notes"),
+        (["/nowhere/record.json"], "/nowhere/record.json"),
+        ([b"/nowhere/record.json"], "/nowhere/record.json"),
+        ([3], "A file"),
+        ([], "A file"),
+    ],
+)
+def test_an_error_of_the_disk_is_of_the_file_that_it_names(root, make, monkeypatch, names, said_of):
+    def fail(*_: object) -> int:
+        paths = [str(root / name) if isinstance(name, str) else name for name in names]
+        raise OSError(errno.EACCES, "planted", *paths)
+
+    monkeypatch.setenv("COLUMNS", "600")
+    monkeypatch.setattr("autograder.instructor.__main__._run", fail)
+    status, said = make("report")
+    assert status == 1
+    assert said.startswith(f"{said_of.format(root=root)} could not be read or written: ")
+    assert "planted" in said
+
+
 def test_a_disk_without_locks_does_not_say_that_another_command_is_at_work(tmp_path, monkeypatch):
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
