@@ -35,7 +35,7 @@ COPIED_FILES: Final = ("nbgrader_config.py", "pyproject.toml")
 
 
 class DemonstrationError(ShortError, RuntimeError):
-    """The demonstration folder has somebody else's files, or there is no bank of wrong answers."""
+    """The demonstration cannot be made; the message says why."""
 
 
 def demonstrate(course: Course, console: Console, whole: bool = False) -> int:
@@ -50,11 +50,13 @@ def demonstrate(course: Course, console: Console, whole: bool = False) -> int:
         The exit status of grading.
 
     Raises:
-        DemonstrationError: the folder `demo/` has something else in it, or a bank is missing.
+        DemonstrationError: the folder `demo/` has something else in it or is a file, or there are
+            no solutions, or a bank is missing.
     """
     os.environ.pop(ADDRESS_VARIABLE, None)  # made-up students must not enter a class's gradebook
     demo = Course(course.root / DEMO_FOLDER)
-    _check_folder(demo)
+    _check_folder(course.root / DEMO_FOLDER)
+    _check_solutions(course)
     for name in COPIED_FILES:
         if (course.root / name).exists():
             demo.root.mkdir(exist_ok=True)
@@ -75,16 +77,23 @@ def demonstrate(course: Course, console: Console, whole: bool = False) -> int:
     return grade_class(demo, console)
 
 
-def _check_folder(demo: Course) -> None:
-    """Check that the demonstration's folder has no files of somebody else.
+def _check_folder(folder: Path) -> None:
+    """Check that the demonstration's folder has no files of somebody else, and is no file itself.
 
     Raises:
-        DemonstrationError: it has.
+        DemonstrationError: it has, or is.
     """
-    if not demo.root.is_dir():
+    if not os.path.lexists(folder):
         return
-    known = {*COPIED_FILES, demo.solutions.name, demo.released.name, demo.grading.name}
-    others = [path.name for path in demo.root.iterdir() if path.name not in known]
+    if not folder.is_dir():
+        raise DemonstrationError(
+            f"{DEMO_FOLDER}/ is where the demonstration class is made, and {DEMO_FOLDER} is not a "
+            f"folder. Move it elsewhere."
+        )
+    demo = Course(folder)
+    folders = {demo.solutions.name, demo.released.name, demo.grading.name}
+    others = [path.name for path in demo.root.iterdir()
+              if path.name not in (folders if path.is_dir() else COPIED_FILES)]  # fmt: skip
     others += [f"grading/submitted/{path.name}" for path in demo.submitted.glob("*")
                if path.name not in STUDENTS]  # fmt: skip
     if others:
@@ -92,6 +101,24 @@ def _check_folder(demo: Course) -> None:
             f"{DEMO_FOLDER}/ is where the demonstration class is made, and it has something else "
             f"in it: {', '.join(sorted(map(printable, others))[:5])}. "
             f"Move that elsewhere; your own class belongs in grading/submitted/."
+        )
+
+
+def _check_solutions(course: Course) -> None:
+    """Check that a course has notebooks that the made-up students can answer.
+
+    Raises:
+        DemonstrationError: it has none.
+    """
+    if not course.solutions.is_dir():
+        raise DemonstrationError(
+            f"There is no folder {printable(str(course.solutions))}, which should have the "
+            f"notebooks that the made-up students answer."
+        )
+    if not choose_assignments(course, whole=True):
+        raise DemonstrationError(
+            f"No notebook in {printable(str(course.solutions))} has exercises that the made-up "
+            f"students could answer."
         )
 
 

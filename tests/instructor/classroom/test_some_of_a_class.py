@@ -335,6 +335,52 @@ def test_a_folder_that_is_somebodys_is_not_made_a_demonstration(tmp_path, capsys
     assert not (room.root / "demo" / "solutions").exists()
 
 
+@pytest.mark.parametrize("kind", ["file", "link to nowhere"])
+def test_a_demonstration_replaces_no_file_of_its_name(tmp_path, capsys, kind):
+    root = plain_course(tmp_path).root
+    if kind == "file":
+        (root / "demo").write_text("mine")
+    else:
+        (root / "demo").symlink_to("/nowhere/at/all")
+    assert main(["--root", str(root), "demo"]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.endswith("demo is not a folder. Move it elsewhere.")
+    assert kind != "file" or (root / "demo").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["solutions", "course", "grading"])
+def test_a_file_in_place_of_a_folder_of_the_demonstration_is_something_else(tmp_path, capsys, name):
+    root = plain_course(tmp_path).root
+    (root / "demo").mkdir()
+    (root / "demo" / name).touch()
+    assert main(["--root", str(root), "demo"]) == 1
+    assert f"something else in it: {name}." in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("nothing", "There is no folder {solutions}, which should have the notebooks"),
+        ("file", "There is no folder {solutions}, which should have the notebooks"),
+        ("empty folder", "No notebook in {solutions} has exercises"),
+    ],
+)
+def test_a_demonstration_without_solutions_is_a_sentence(
+    tmp_path, capsys, monkeypatch, kind, expected
+):
+    monkeypatch.setenv("COLUMNS", "600")
+    root = plain_course(tmp_path).root
+    solutions = root / "solutions"
+    shutil.rmtree(solutions)
+    if kind == "file":
+        solutions.touch()
+    elif kind == "empty folder":
+        solutions.mkdir()
+    assert main(["--root", str(root), "demo"]) == 1
+    assert expected.format(solutions=solutions) in capsys.readouterr().out
+    assert not (root / "demo").exists()
+
+
 def test_workers_are_not_told_where_the_gradebook_is(room):
     api = Course(room.root).api
     facts = collect_facts(api.coursedir, api.config, FIRST)
