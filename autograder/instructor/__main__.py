@@ -60,6 +60,12 @@ DISK_ERRORS: Final = frozenset({
 RUNS_SUBMISSIONS: Final = ("grade", "regrade", "demo")
 """The commands that run students' code or judge what it returned."""
 
+CALLED_BY_MAKE: Final = (
+    "release", "grade", "regrade", "report", "feedback", "demo", "collect", "withdraw",
+    "gradescope", "restore", "exercise", "try",
+)  # fmt: skip
+"""The commands that `make` calls: all but `grade-one`, which a container calls."""
+
 GC_THRESHOLD: Final = 50_000
 """The number of new objects after which Python searches for cycles, in place of 700: a class's
 grades and verdicts are kept until the command ends, so searching them more often is in vain."""
@@ -112,8 +118,18 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Exit with status 2 and a sentence."""
-        message = re.sub(r"^argument (--)?(\w+): ", lambda match: f"{match[2].upper()}: ", message)
+        if self.prog.split()[-1] in CALLED_BY_MAKE:
+            message = self._name_variables(message)
         self.exit(2, f"{message}. ({self.prog} --help lists what there is.)\n")
+
+    @staticmethod
+    def _name_variables(message: str) -> str:
+        message = re.sub(r"^argument (--)?(\w+): ", lambda match: f"{match[2].upper()}: ", message)
+        options = message.removeprefix("the following arguments are required: ")
+        if options == message:
+            return message
+        names = [f"{option.removeprefix('--').upper()}=" for option in options.split(", ")]
+        return f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} missing"
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -140,7 +156,9 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     demo = commands.add_parser("demo", help="grade five made-up students, in a separate folder")
     demo.add_argument("--all", action="store_true", help="over all notebooks, and not over two")
     collecting = commands.add_parser("collect", help="take in a learning platform's zip file")
-    collecting.add_argument("file", type=Path, help="as Canvas or Moodle gives it, or folders")
+    collecting.add_argument(
+        "file", metavar="FROM", type=Path, help="as Canvas or Moodle gives it, or folders"
+    )
     collecting.add_argument("--assignment", default="", help="the only one to take")
     collecting.add_argument("--times", type=Path, help="a platform's table of when they arrived")
     withdrawing = commands.add_parser("withdraw", help="leave a student out from now on")

@@ -11,7 +11,7 @@ import pytest
 from nbgrader.api import Gradebook
 from rich.console import Console
 
-from autograder.instructor.__main__ import main
+from autograder.instructor.__main__ import CALLED_BY_MAKE, main
 from autograder.instructor.classroom import report_class
 from autograder.instructor.classroom.workers import Workers
 from autograder.instructor.course import Course
@@ -181,6 +181,29 @@ def test_a_variable_that_is_misspelt_is_a_sentence(room, typed):
     name = typed.partition("=")[0]
     assert f"{name}= is not known. There are ASSIGNMENT= STUDENT= " in done.stderr
     assert states(room)["ann", SECOND] == ("waiting", "")
+
+
+@pytest.mark.parametrize(
+    ("typed", "missing"),
+    [
+        (["gradescope"], "ASSIGNMENT= is missing."),
+        (["exercise"], "ID= is missing."),
+        (["try"], "FILE= is missing."),
+        (["collect"], "FROM= is missing."),
+        ([], "the following arguments are required: command."),
+        (["grade-one"], "the following arguments are required: --assignment."),
+    ],
+)
+def test_what_is_missing_is_named_as_it_is_typed(capsys, typed, missing):
+    """`make` calls all commands but grade-one, so what is typed is a variable of `make`."""
+    with pytest.raises(SystemExit, match="2"):
+        main(typed)
+    assert capsys.readouterr().err.startswith(missing)
+
+
+def test_make_calls_the_commands_that_name_its_variables():
+    called = re.findall(r"-m autograder\.instructor ([a-z-]+)", (ROOT / "Makefile").read_text())
+    assert sorted(called) == sorted(CALLED_BY_MAKE)
 
 
 @pytest.mark.parametrize(
