@@ -7,6 +7,7 @@ Moodle gets two files for each assignment: a grading worksheet, and a zip file o
 with one folder for each student, named by Moodle's own rule and participant number.
 """
 
+import io
 import re
 import zipfile
 from collections import Counter
@@ -22,7 +23,7 @@ from autograder.instructor.classroom import (
     read_class,
     write_csv,
 )
-from autograder.instructor.commands import list_some, printable, suggest_names
+from autograder.instructor.commands import list_some, printable, suggest_names, write_atomically
 from autograder.instructor.course import (
     DROPPED,
     EXEMPT,
@@ -319,7 +320,8 @@ class Moodle(ClassExporter):
     ) -> list[str]:
         """Write the zip, and return the students who have no page."""
         missing = []
-        with zipfile.ZipFile(zip_file, "w", zipfile.ZIP_DEFLATED) as zipped:
+        contents = io.BytesIO()
+        with zipfile.ZipFile(contents, "w", zipfile.ZIP_DEFLATED) as zipped:
             for row in rows:
                 made = sorted((self.course.feedback / row.student / row.assignment).glob("*.html"))
                 pages = [page for page in made if page.is_file() and not page.is_symlink()]
@@ -331,6 +333,7 @@ class Moodle(ClassExporter):
                 )
                 for page in pages:  # one for each notebook
                     zipped.write(page, f"{folder}/{page.name}")
+        write_atomically(zip_file, contents.getvalue())
         return missing
 
 

@@ -5,6 +5,7 @@ In: an assignment of a course, and the record of a graded submission. Out: a zip
 https://gradescope-autograders.readthedocs.io/en/latest/specs/ asks (read on 2026-11-25).
 """
 
+import io
 import json
 import shlex
 import zipfile
@@ -58,12 +59,14 @@ def write_bundle(
         "CONTAINER": "--container-is-sandbox" if container_is_sandbox else "",
     }
     lines = [f"{name}={shlex.quote(value)}\n" for name, value in settings.items()]
-    with zipfile.ZipFile(bundle_file, "w", zipfile.ZIP_DEFLATED) as bundle:
+    contents = io.BytesIO()
+    with zipfile.ZipFile(contents, "w", zipfile.ZIP_DEFLATED) as bundle:
         for name in SCRIPTS:
             bundle.write(course.root / "containers" / "gradescope" / name, name)
         bundle.writestr("settings.sh", "".join(lines))
         for path in _list_files(course, assignment):
             bundle.write(path, path.relative_to(course.root))
+    write_atomically(bundle_file, contents.getvalue())
     return bundle_file
 
 

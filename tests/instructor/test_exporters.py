@@ -3,6 +3,7 @@
 import codecs
 import contextlib
 import csv
+import errno
 import shutil
 import zipfile
 
@@ -211,6 +212,22 @@ def test_moodle_gets_the_feedback_pages_of_all_notebooks(room, export):
     with zipfile.ZipFile(room.root / "all" / f"{A}-feedback.zip") as zipped:
         names = [name.split("/")[1] for name in zipped.namelist() if "_7001_" in name]
     assert names == [f"{A}.html", "second.html"]
+
+
+def test_an_export_that_fails_leaves_the_earlier_files_whole(room, export, monkeypatch):
+    def fill_the_disk(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    export("Moodle", "--to", "whole")
+    folder = room.root / "whole"
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    for module, name in ((zipfile.ZipFile, "write"), (csv, "writer")):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, name, fill_the_disk)
+            with pytest.raises(OSError, match="No space left"):
+                export("Moodle", "--to", "whole")
+        ExportApp.clear_instance()
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_moodles_numbers_may_be_others_in_each_assignment(room, export):

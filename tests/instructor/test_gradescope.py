@@ -149,6 +149,16 @@ def test_a_bundle_has_the_solution_but_no_other_answers_and_both_scripts_are_exe
     assert not [name for name in names if name.startswith(("grading/", "course/", "tests/"))]
 
 
+def test_a_bundle_that_cannot_be_made_leaves_the_earlier_one(tmp_path):
+    course = Course(tmp_path)  # without the scripts that a bundle needs
+    bundle = course.grading / "exports" / f"gradescope-{ASSIGNMENT}.zip"
+    bundle.parent.mkdir(parents=True)
+    bundle.write_bytes(b"earlier")
+    with pytest.raises(FileNotFoundError):
+        write_bundle(course, ASSIGNMENT, "visible", container_is_sandbox=False)
+    assert bundle.read_bytes() == b"earlier"
+
+
 def test_the_submission_may_be_the_current_folder(tmp_path, monkeypatch, capsys):
     record = Record(State.BROKEN, "it has no notebook")
     points = {(ASSIGNMENT, "test"): 1.0}

@@ -5,6 +5,7 @@ short, names are shortened first; then whole exercises are left out and listed b
 """
 
 import csv
+import io
 import os
 import re
 import statistics
@@ -30,7 +31,7 @@ from autograder.instructor.classroom.submission_states import (
     SubmissionState,
     find_problems,
 )
-from autograder.instructor.commands import printable, show_control_characters
+from autograder.instructor.commands import printable, show_control_characters, write_atomically
 from autograder.instructor.course import DAY_SECONDS, ClassRules
 from autograder.instructor.gradebook import Mark
 from autograder.instructor.pages import format_points
@@ -497,10 +498,11 @@ def write_csv(path: Path, heading: Sequence[str], lines: Iterable[Sequence[objec
         heading: the first line, which may have names of a notebook's cells.
         lines: the other lines.
     """
-    with path.open("w", newline="", encoding=EXCEL_ENCODING) as file:
-        writer = csv.writer(file)
-        writer.writerow([*map(_csv_cell, heading)])
-        writer.writerows([*map(_csv_cell, line)] for line in lines)
+    table = io.StringIO(newline="")
+    writer = csv.writer(table)
+    writer.writerow([*map(_csv_cell, heading)])
+    writer.writerows([*map(_csv_cell, line)] for line in lines)
+    write_atomically(path, table.getvalue().encode(EXCEL_ENCODING))
 
 
 def _csv_cell(value: object) -> object:
