@@ -140,8 +140,15 @@ REJUDGEABLE: Final = frozenset({"exercises", "judge", "points"})
 If anything else has changed, the notebook has to run again.
 """
 
-NOT_FOR_RUNNING: Final = ("exercises", "judge", "instructor/authoring", "instructor/classroom")
-"""The parts of the package that have no effect on running a notebook."""
+NOT_FOR_RUNNING: Final = (
+    "exercises", "judge", "instructor/authoring", "instructor/classroom", "instructor/collecting",
+    "instructor/exporters.py", "instructor/gradescope.py",
+)  # fmt: skip
+"""The folders and modules of the package that have no effect on running a notebook.
+
+`instructor/pages` has none either, but feedback pages of unchanged grades are not made again, so
+pages by other code would stay.
+"""
 
 
 class Basis(msgspec.Struct, frozen=True):
@@ -226,7 +233,7 @@ def _describe_cells(notebook: Any) -> Iterator[tuple[Any, ...]]:
 def _fingerprint_grading_package() -> str:
     library, folder = find_package_folders()
     excluded = {folder / name for name in NOT_FOR_RUNNING}
-    files = (p for p in folder.rglob("*.py") if not excluded & {*p.parents})
+    files = (p for p in folder.rglob("*.py") if not excluded & {p, *p.parents})
     return _digest(
         [fingerprint_files(library.rglob("*.py"), library), fingerprint_files(files, folder)]
     )
