@@ -1,8 +1,8 @@
-"""The parts that an instructor's commands share: whole files, words, processes, and stopping.
+"""The parts that an instructor's commands share: words, processes, and stopping.
 
-In: text that a stranger chose, contents of files, functions to call. Out: words that are safe to
-print; files that are written whole or not at all; calls in processes of this machine; and a command
-that leaves no process and no temporary file, however it ends.
+In: text that a stranger chose, functions to call. Out: words that are safe to print; calls in
+processes of this machine; and a command that leaves no process and no temporary file, however it
+ends. The functions of `atomic_files.py` are handed on.
 """
 
 from autograder.atomic_files import (
