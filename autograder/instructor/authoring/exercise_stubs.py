@@ -5,7 +5,9 @@ text twin, and entries in the bank. The stubs fail every test until somebody fil
 """
 
 import ast
+import io
 import re
+import tokenize
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Any, Final
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+from autograder.atomic_files import write_atomically
 from autograder.exercises import EXERCISES, NOTEBOOKS, module_of
 from autograder.judge import name_cell
 from shardlings.errors import ShortError
@@ -121,6 +124,11 @@ answer = ...
 """
 
 
+NOT_CODE: Final = frozenset({
+    tokenize.COMMENT, tokenize.ENDMARKER, tokenize.NEWLINE, tokenize.NL,
+})  # fmt: skip
+
+
 class StubError(ShortError, ValueError):
     """Stubs cannot be written; the message says why and what to do."""
 
@@ -166,22 +174,21 @@ def write_stubs(root: Path, exercise_id: str, notebook: str = "") -> StubFiles:
             f"entry point in pyproject.toml, or, in this course itself, by a line in "
             f"autograder/exercises/catalogue.py. docs/authoring.md says how."
         )
-    import jupytext  # takes a third of a second, and grading a class needs it nowhere
-
     folder = root / "solutions" / notebook
     files = StubFiles(
         _find_module(notebook, root), folder / f"{notebook}.ipynb", folder / "bank.py"
     )
-    module = _with_exercise(files.module.read_text(), exercise_id, files.module)
+    source = files.module.read_text(encoding="utf-8")
     with_cells = _with_cells(files.notebook, exercise_id, notebook)
+    contents = {
+        files.module: _with_exercise(source, exercise_id, files.module),
+        files.notebook: _write_notebook(with_cells, "ipynb"),
+        files.notebook.with_suffix(".md"): _write_notebook(with_cells, "md:myst"),
+        files.bank: _with_bank_entries(files.bank, exercise_id, notebook),
+    }
     folder.mkdir(parents=True, exist_ok=True)
-    files.module.write_text(module)
-    jupytext.write(with_cells, files.notebook)
-    jupytext.write(with_cells, files.notebook.with_suffix(".md"), fmt="md:myst")
-    with files.bank.open("a") as file:
-        if not file.tell():
-            file.write(f"# %% [markdown]\n# Known answers to the exercises of {notebook}.\n")
-        file.write(BANK_STUB.format(id=exercise_id))
+    for path, text in contents.items():
+        write_atomically(path, text.encode())
     return files
 
 
@@ -220,16 +227,47 @@ def _with_exercise(source: str, exercise_id: str, path: Path) -> str:
         value = getattr(node, "value", None)
         if names == ["EXERCISES"] and isinstance(value, ast.Tuple):
             lines = source.splitlines(keepends=True)
-            elements = [*map(ast.unparse, value.elts), name]
-            elements_source = "".join(f"    {element},\n" for element in elements)
-            head = lines[node.lineno - 1].partition("=")[0].rstrip()
+            statement = ast.get_source_segment(source, node) or ""
+            elements = ast.get_source_segment(source, value) or ""
+            rest = "".join(lines[node.lineno - 1 :]).removeprefix(statement)
+            start = node.lineno - 1
+            while start and lines[start - 1].startswith("#"):  # a comment on the tuple
+                start -= 1
             return "".join([
-                *_with_imports(source, lines[: node.lineno - 1]),
+                *_with_imports(source, lines[:start]),
                 EXERCISE_STUB.format(name=name, id=exercise_id),
-                f"{head} = (\n{elements_source})\n",
-                *lines[node.end_lineno :],
+                *lines[start : node.lineno - 1],
+                statement.removesuffix(elements), _with_element(elements, name), rest or "\n",
             ])  # fmt: skip
     raise StubError(f"{path} has no tuple EXERCISES to add an exercise to.")
+
+
+def _with_element(elements: str, name: str) -> str:
+    """Return the source of a tuple with one more element; its comments and lines are kept."""
+    if not elements.startswith("("):
+        elements = f"({elements})"
+    inside = elements[1:-1]
+    if "\n" not in inside:  # each on its line
+        parsed = ast.parse(elements, mode="eval").body
+        assert isinstance(parsed, ast.Tuple)
+        sources = [ast.get_source_segment(elements, element) for element in parsed.elts]
+        inside = "".join(f"\n    {source}," for source in sources)
+    else:
+        inside = _with_last_comma(inside.rstrip())
+    return f"({inside}\n    {name},\n)"
+
+
+def _with_last_comma(lines: str) -> str:
+    """Return the lines of a tuple's elements with a comma after the last, before any comment."""
+    tokens = list(tokenize.generate_tokens(io.StringIO(f"({lines}\n)").readline))
+    *_, last, _ = [token for token in tokens if token.type not in NOT_CODE]
+    if last.string in (",", "("):
+        return lines
+    row, column = last.end
+    before = lines.split("\n")
+    column -= row == 1  # for the parenthesis
+    before[row - 1] = f"{before[row - 1][:column]},{before[row - 1][column:]}"
+    return "\n".join(before)
 
 
 def _with_imports(source: str, lines: list[str]) -> list[str]:
@@ -239,8 +277,10 @@ def _with_imports(source: str, lines: list[str]) -> list[str]:
     missing = sorted({"Exercise", "PlacedLike"} - imported)
     if not missing:
         return lines
-    end = imports[-1].end_lineno or 0 if imports else 1
     needed = f"from autograder.exercises import {', '.join(missing)}\n"
+    if not lines:  # the tuple is the first that there is
+        return [needed, "\n"]
+    end = imports[-1].end_lineno or 0 if imports else 1
     return [*lines[:end], *([] if "autograder" in lines[end - 1] else ["\n"]), needed, *lines[end:]]
 
 
@@ -253,6 +293,22 @@ def _with_cells(path: Path, exercise_id: str, name: str) -> Any:
     place = max(checks) + 1 if checks else next(ends, len(notebook.cells))
     notebook.cells[place:place] = make_exercise_cells(exercise_id)
     return notebook
+
+
+def _with_bank_entries(path: Path, exercise_id: str, name: str) -> str:
+    """Return a notebook's bank with the entries of a new exercise at its end."""
+    heading = f"# %% [markdown]\n# Known answers to the exercises of {name}.\n"
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return f"{text or heading}{BANK_STUB.format(id=exercise_id)}"
+
+
+def _write_notebook(notebook: Any, form: str) -> str:
+    """Write a notebook as a text in one of jupytext's formats."""
+    import jupytext  # takes a third of a second, and grading a class needs it nowhere
+
+    text = io.StringIO()
+    jupytext.write(notebook, text, fmt=form)
+    return text.getvalue()
 
 
 def _new_notebook(name: str) -> Any:

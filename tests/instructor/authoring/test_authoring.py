@@ -1,7 +1,9 @@
 """`docs/authoring.md`, followed to the letter; and what its commands say of what is wrong."""
 
+import errno
 import io
 import json
+import os
 import re
 import shutil
 import signal
@@ -17,7 +19,12 @@ from rich.console import Console
 
 from autograder.evidence.unfinished_cells import explain_unfinished
 from autograder.exercises import find
-from autograder.instructor.authoring import NotebookSession, try_answers, write_stubs
+from autograder.instructor.authoring import (
+    NotebookSession,
+    exercise_stubs,
+    try_answers,
+    write_stubs,
+)
 from autograder.instructor.authoring.exercise_stubs import PLACEHOLDER, StubError
 from autograder.instructor.authoring.trying import CellError, NothingToTryError
 from tests.conftest import ROOT
@@ -183,6 +190,65 @@ def test_where_no_stub_can_be_written_it_is_said_why(tmp_path, exercise, noteboo
     with pytest.raises(StubError, match=re.escape(said)):
         write_stubs(tmp_path, exercise, notebook)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("(A, B)", "(\n    A,\n    B,\n    NEW,\n)"),
+        ("A, B  # all", "(\n    A,\n    B,\n    NEW,\n)  # all"),
+        ("()", "(\n    NEW,\n)"),
+        ("(\n    # first\n    A,  # naïve\n    B,  # “last”\n)  # all",
+         "(\n    # first\n    A,  # naïve\n    B,  # “last”\n    NEW,\n)  # all"),
+        ("(\n    A,\n    B  # last, still\n    # more, later\n)",
+         "(\n    A,\n    B,  # last, still\n    # more, later\n    NEW,\n)"),
+        ("(A,  # one\n    f(\"é\", 2))", "(A,  # one\n    f(\"é\", 2),\n    NEW,\n)"),
+        ("(  # none\n)", "(  # none\n    NEW,\n)"),
+    ],
+)  # fmt: skip
+def test_a_stub_keeps_the_comments_of_its_module(before, after):
+    source = (
+        f"# Ünïcode\nfrom x import Exercise, PlacedLike\n\n# In order.\nEXERCISES: T = {before}\n"
+    )
+    written = exercise_stubs._with_exercise(source, "1.9", Path("x.py"))
+    new = after.replace("NEW", "EXERCISE_1_9")
+    assert written.endswith(f"\n# In order.\nEXERCISES: T = {new}\n")
+    assert written.startswith("# Ünïcode\nfrom x import Exercise, PlacedLike\n\nEXERCISE_1_9")
+
+
+def test_a_module_may_begin_with_its_tuple():
+    written = exercise_stubs._with_exercise("# All.\nEXERCISES = ()\n", "1.9", Path("x.py"))
+    assert written.startswith("from autograder.exercises import Exercise, PlacedLike\n\nEXERCISE_")
+    assert written.endswith("\n# All.\nEXERCISES = (\n    EXERCISE_1_9,\n)\n")
+
+
+def test_stubs_are_utf_8_and_an_earlier_file_is_whole_if_one_cannot_be_written(
+    tmp_path, monkeypatch
+):
+    module = tmp_path / "exercises.py"
+    before = "# “Ünïcode”\n\nEXERCISES = ()  # all\n"
+    module.write_text(before, encoding="utf-8")
+    notebook = "01_sharding_basics"
+    bank = tmp_path / "solutions" / notebook / "bank.py"
+    bank.parent.mkdir(parents=True)
+    bank.write_text("# “Ünïcode”\n", encoding="utf-8")
+    monkeypatch.setattr(exercise_stubs, "_find_module", lambda *_: module)
+
+    def fill_the_disk(path, _):
+        path.write_bytes(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", fill_the_disk)
+        with pytest.raises(OSError, match="No space left"):
+            write_stubs(tmp_path, "1.99", notebook)
+    assert module.read_text(encoding="utf-8") == before
+    write_stubs(tmp_path, "1.99", notebook)
+    for path in (module, bank):
+        text = path.read_text(encoding="utf-8")
+        assert text.startswith("# “Ünïcode”\n")
+        assert "1.99" in text
+    assert (bank.parent / f"{notebook}.ipynb").read_bytes().endswith(b"}\n")
 
 
 def tried(tmp_path, text, exercise="", root=ROOT):
