@@ -215,7 +215,9 @@ def explain_change(
             for inputs, outputs in zip(samples, ran.outputs, strict=True):
                 wanted = jax.tree.leaves(reference(*inputs))
                 given = inputs[number]
-                if len(wanted) != 1 or not outputs[0].shape == wanted[0].shape == given.shape:
+                if len(outputs) != 1 or len(wanted) != 1:
+                    return None
+                if not outputs[0].shape == wanted[0].shape == given.shape:
                     return None
                 if wanted[0].dtype == bool or not is_finite(wanted[0]):
                     return None

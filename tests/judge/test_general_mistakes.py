@@ -1,6 +1,8 @@
 """General mistakes are recognised, and nothing that only looks like one of them."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +13,9 @@ from jax import lax
 from autograder.artifacts import Argument
 from autograder.exercises import Computes, Exercise, Mistake, PlacedLike, Returns
 from autograder.judge import judge, verdict_as_text
+from autograder.judge.explaining_factors import explain_change
 from autograder.judge.explaining_results import explain_differing_results
+from autograder.judge.running_programs import SampledRun
 from tests.helpers import capture
 
 LINES = (("x", 8),), (("x", 4),)
@@ -370,6 +374,16 @@ def test_a_change_of_an_argument_by_too_much_or_too_little_is_named(rate, says):
     is_named = f"The change of w is about {says} what it should be." in verdict_as_text(found)
     assert is_named is bool(says)
     assert (found.diagnoses[0] == "other-change") is bool(says)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_a_change_is_explained_only_if_every_case_returns_one_array(count):
+    w, g = np.ones((2, 3), np.float32)
+    output = jnp.asarray(w - 2 * g)
+    runs: list[Any] = [SimpleNamespace(outputs=([output] * number,)) for number in (1, count)]
+    cases = [SampledRun([[w, g]], ran) for ran in runs]
+    explained = explain_change(lambda w, g: w - g / 2, ["here", "there"], cases, ["w", "g"])
+    assert (explained is not None) is (count == 1)
 
 
 def test_a_factor_that_differs_from_input_to_input_is_named():
