@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from autograder import artifacts
@@ -17,7 +18,7 @@ from autograder.evidence import (
     PlacementPlan,
     Program,
 )
-from autograder.judge.comparing_values import format_pair
+from autograder.judge.comparing_values import format_pair, is_finite, widen
 from autograder.judge.diagnoses import (
     CONSTRAINT_MOVES_NOTHING,
     MALFORMED,
@@ -270,14 +271,26 @@ def _describe_change(actual: np.ndarray, wanted: np.ndarray) -> str:
     for d in range(wanted.ndim):
         if np.array_equal(actual, np.flip(wanted, d)):
             return f"the array is in the opposite order along dimension {d}: "
-    factors = np.unique(actual[wanted != 0] / wanted[wanted != 0])
-    steps = np.unique(actual - wanted)
-    if factors.size == 1 and not actual[wanted == 0].any():
-        return f"every value is {factors[0]:.6g} times what it should be: "
-    if steps.size == 1:
-        return f"every value is {abs(steps[0]):.6g} too {'large' if steps[0] > 0 else 'small'}: "
+    if arithmetic := _describe_arithmetic(actual, wanted):
+        return arithmetic
     if np.array_equal(np.sort(actual, axis=None), np.sort(wanted, axis=None)):
         return "its values are in another order: "
+    return ""
+
+
+def _describe_arithmetic(actual: np.ndarray, wanted: np.ndarray) -> str:
+    """Say what all values were multiplied by, or what was added to all of them."""
+    if wanted.dtype == bool or np.iscomplexobj(wanted) or not is_finite(actual):
+        return ""
+    if jnp.issubdtype(wanted.dtype, jnp.integer):  # unsigned ones have no negative differences
+        actual, wanted = widen(actual), widen(wanted)
+    with np.errstate(over="ignore"):
+        factors = np.unique(actual[wanted != 0] / wanted[wanted != 0])
+        steps = np.unique(actual - wanted)
+    if factors.size == 1 and np.isfinite(factors[0]) and not actual[wanted == 0].any():
+        return f"every value is {factors[0]:.6g} times what it should be: "
+    if steps.size == 1 and np.isfinite(steps[0]) and steps[0]:
+        return f"every value is {abs(steps[0]):.6g} too {'large' if steps[0] > 0 else 'small'}: "
     return ""
 
 
