@@ -20,13 +20,19 @@ from humanize import natural_list
 from autograder import artifacts
 from autograder.artifacts import Argument, GradientRun, ProgramError, describe_arguments
 from autograder.evidence import GradientPlan, Program
-from autograder.judge.comparing_values import ArrayFunction, describe_array
+from autograder.judge.comparing_values import (
+    ArrayFunction,
+    Wrong,
+    compare_outputs,
+    describe_array,
+)
 from autograder.judge.diagnoses import MALFORMED, UNKNOWN_TIMES
 from autograder.judge.exercise import Exercise, Mistake, Order, Requirement, ways_of
 from autograder.judge.requirements_on_costs import compare_with_limits
 from autograder.judge.requirements_on_values import judge_runs
 from autograder.judge.running_programs import SAMPLES, SampledRun, argument_lists_of
 from autograder.judge.verdict import Finding
+from autograder.judge.wording import with_arguments
 from shardlings.documents import with_noun
 
 MAX_LISTED_TYPES: Final = 4
@@ -69,6 +75,14 @@ class Differentiates(Requirement):
     def judge(self, piece: Program, finding: Finding, exercise: Exercise, seed: int) -> Finding:
         """Run both passes on sampled inputs, and compare the value and the gradients."""
         runs = run_gradients(exercise, self.answer, piece, seed)
+        for run, arguments in zip(runs, self.arguments, strict=True):
+            wrong = self._compare_type(run)  # a value of another type has no gradients to compare
+            if wrong is not None:
+                diagnosis, sentence = wrong
+                is_first = run is runs[0]
+                return finding.but(got=describe_array(run.ran.outputs[0][0])).problem(
+                    diagnosis, sentence if is_first else with_arguments(arguments, sentence)
+                )
         names = [*inspect.signature(self.function).parameters]
         return judge_runs(
             _Differentiated(
@@ -83,6 +97,15 @@ class Differentiates(Requirement):
             finding,
             result_names=["the value", *(f"the gradient of {name}" for name in names)],
         )
+
+    def _compare_type(self, run: GradientRun) -> Wrong | None:
+        """Say how the value's shape or dtype differs from the right one, if it does."""
+        *inputs, _ = run.samples[0]
+        value = run.ran.outputs[0][0]
+        right = jax.eval_shape(self.function, *inputs)
+        if (value.shape, value.dtype) == (right.shape, right.dtype):
+            return None
+        return compare_outputs([value], [np.asarray(jax.jit(self.function)(*inputs))])
 
 
 @dataclass(frozen=True)
