@@ -90,7 +90,7 @@ def _count_products(
         return None
     sums = {}
     for device, block in blocks.items():
-        if block.shape != products[0].shape:
+        if block.shape != products[0].shape or np.iscomplexobj(block):
             return None
         values = np.ravel(block).astype(np.float64)
         if not np.isfinite(values).all():
