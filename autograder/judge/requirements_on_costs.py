@@ -5,7 +5,7 @@
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -25,7 +25,7 @@ from autograder.judge.wording import (
     with_article,
 )
 from shardlings.layouts import Layout
-from shardlings.programs import Collective, Report, take_costliest_branches
+from shardlings.programs import Collective, Report, take_costliest_branches, write_apart
 
 SLIGHTLY_MORE: Final = 2
 """A program that sends up to so many times the allowed bytes does what it should, if not well."""
@@ -159,10 +159,10 @@ class FitsIn(Requirement):
             [ran.report.peak_bytes for ran in runs],
             argument_lists_of(exercise, self.answer),
             finding,
-            "{:,.0f} bytes on each device",
+            "{} bytes on each device",
             (
                 "too-much-memory",
-                "The program holds {:,.0f} bytes at once on each device; at most {:,} are allowed.",
+                "The program holds {} bytes at once on each device; at most {} are allowed.",
             ),
         )
         return finding if finding.met else _explain_gathers(self, runs[0], finding)
@@ -210,10 +210,10 @@ class WorksAtMost(Requirement):
             [report.flops for report in reports],
             argument_lists_of(exercise, self.answer),
             finding,
-            "{:,.0f} operations on each device",
+            "{} operations on each device",
             (
                 "too-much-work",
-                "Each device does {:,.0f} operations; at most {:,} are allowed. Is something "
+                "Each device does {} operations; at most {} are allowed. Is something "
                 "computed more than once, or by several devices?",
             ),
         )
@@ -314,6 +314,11 @@ def _explain_gathers(requirement: FitsIn, ran: ProgramRun, finding: Finding) -> 
     return finding
 
 
+def write_whole(number: float) -> str:
+    """Return a number without decimals: `1,024`."""
+    return f"{number:,.0f}"
+
+
 def compare_with_limits(
     limits: Sequence[float],
     amounts: Sequence[float],
@@ -321,6 +326,7 @@ def compare_with_limits(
     finding: Finding,
     got: str,
     problem: tuple[str, str],
+    formats: Sequence[Callable[[float], str]] = (write_whole, "{:,}".format),
 ) -> Finding:
     """Compare amounts with their limits.
 
@@ -331,23 +337,23 @@ def compare_with_limits(
         finding: the finding to start from.
         got: describes an amount.
         problem: the diagnosis, and a sentence on an amount and its limit.
+        formats: ways to write both numbers, coarse ones first; see `write_apart`.
     """
     for number, limit in enumerate(limits):
         if amounts[number] > limit:
             diagnosis, sentence = problem
+            amount, allowed = write_apart(amounts[number], limit, *formats)
             exceeded = finding.problem(
-                diagnosis,
-                sentence.format(amounts[number], limit),
-                got=got.format(amounts[number]),
+                diagnosis, sentence.format(amount, allowed), got=got.format(amount)
             )
             if not number:
                 return exceeded
             return exceeded.but(
                 difference=with_arguments(lists[number], exceeded.difference),
-                expected=f"at most {got.format(limit)}",
+                expected=f"at most {got.format(allowed)}",
                 got=f"{exceeded.got}, for {describe_arguments(lists[number])}",
             )
-    return finding.but(met=True, got=got.format(amounts[0]))
+    return finding.but(met=True, got=got.format(formats[0](amounts[0])))
 
 
 def describe_communication(report: Report) -> str:

@@ -481,9 +481,7 @@ def _give_credit(
 
 def report_exceeded_cap(cap: float, held: int, finding: Finding) -> Finding:
     """Return the finding if a device holds more bytes of the arguments than it may."""
-    allowed, actual = map(programs.bytes_with_unit, (cap, held))
-    if allowed == actual:  # rounded
-        allowed, actual = f"{cap:,} bytes", f"{held:,} bytes"
+    actual, allowed = programs.write_bytes_apart(held, cap)
     return finding.problem(
         "over-the-cap",
         f"Each device may hold {allowed} of the arguments; with your shardings it holds {actual}.",

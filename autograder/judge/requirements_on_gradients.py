@@ -28,12 +28,13 @@ from autograder.judge.comparing_values import (
 )
 from autograder.judge.diagnoses import MALFORMED, UNKNOWN_TIMES
 from autograder.judge.exercise import Exercise, Mistake, Order, Requirement, ways_of
-from autograder.judge.requirements_on_costs import compare_with_limits
+from autograder.judge.requirements_on_costs import compare_with_limits, write_whole
 from autograder.judge.requirements_on_values import judge_runs
 from autograder.judge.running_programs import SAMPLES, SampledRun, argument_lists_of
 from autograder.judge.verdict import Finding
 from autograder.judge.wording import with_arguments
 from shardlings.documents import with_noun
+from shardlings.programs import write_apart
 
 MAX_LISTED_TYPES: Final = 4
 """The most types of arrays that a verdict lists."""
@@ -144,10 +145,10 @@ class SavesAtMost(Requirement):
             [each.bytes for each in costs],
             argument_lists_of(exercise, self.answer),
             finding,
-            "{:,} bytes that are kept",
+            "{} bytes that are kept",
             (
                 "saves-too-much",
-                "The forward pass keeps {:,} bytes for the backward pass, and at most {:,} are "
+                "The forward pass keeps {} bytes for the backward pass, and at most {} are "
                 "allowed.",
             ),
         )
@@ -161,10 +162,13 @@ class SavesAtMost(Requirement):
         )
         size = math.prod(first.shape) * np.dtype(first.dtype).itemsize
         besides = f", besides {self.small:,} bytes for small arrays" if self.small else ""
+        kept, limit = write_apart(
+            exceeding.bytes / size, (allowed - self.small) / size, "{:.3g}".format, "{:.9g}".format
+        )
         return finding.but(
             difference=f"{finding.difference} Counted in arrays of the size of the first argument, "
-            f"{exceeding.bytes / size:.3g} are kept and {(allowed - self.small) / size:.3g} allowed"
-            f"{besides}. Kept are {_describe_arrays(exceeding.saved)}."
+            f"{kept} are kept and {limit} allowed{besides}. Kept are "
+            f"{_describe_arrays(exceeding.saved)}."
         )
 
 
@@ -194,8 +198,8 @@ class RecomputesAtMost(Requirement):
     def judge(self, piece: Program, finding: Finding, exercise: Exercise, seed: int) -> Finding:
         """Compare the operations of the backward pass with the limit."""
         runs = run_gradients(exercise, self.answer, piece, seed)
-        millions = [run.costs.flops / 1e6 for run in runs]
-        if not all(map(math.isfinite, millions)):
+        flops = [run.costs.flops for run in runs]
+        if not all(map(math.isfinite, flops)):
             return finding.problem(
                 UNKNOWN_TIMES,
                 "The backward pass has a loop whose length is known only when it runs, or calls a "
@@ -203,16 +207,16 @@ class RecomputesAtMost(Requirement):
                 got="an unknown number of operations",
             )
         finding = compare_with_limits(
-            [most / 1e6 for most in self.flops],
-            millions,
+            self.flops,
+            flops,
             argument_lists_of(exercise, self.answer),
             finding,
-            "{:,.1f} million operations",
+            "{} operations",
             (
                 "recomputes-too-much",
-                "The backward pass does {:,.1f} million operations; at most {:,.1f} million are "
-                "allowed.",
+                "The backward pass does {} operations; at most {} are allowed.",
             ),
+            (_write_millions, write_whole),
         )
         if finding.met:
             return finding
@@ -223,6 +227,11 @@ class RecomputesAtMost(Requirement):
         kept = _describe_arrays(exceeding.saved)
         sentence = f"{finding.difference} The forward pass keeps {kept}."
         return finding.but(diagnosis=diagnosis, difference=sentence)
+
+
+def _write_millions(number: float) -> str:
+    """Return `1.5 million`."""
+    return f"{number / 1e6:,.1f} million"
 
 
 def _describe_arrays(arrays: Sequence[jax.ShapeDtypeStruct]) -> str:

@@ -58,6 +58,7 @@ from shardlings.programs import (
     communication_seconds,
     count_in_bfloat16,
     wire_bytes,
+    write_bytes_apart,
 )
 
 COMPUTING = "computing"
@@ -196,10 +197,11 @@ def compare_time(
     if held > requirement.cap:
         return report_exceeded_cap(requirement.cap, held, finding)
     if max_sent is not None and report.sent > max_sent:
+        sent, allowed = write_bytes_apart(report.sent, max_sent)
         return finding.problem(
             "sends-too-much",
-            f"In one step, each device may send {bytes_with_unit(max_sent)}; here it sends "
-            f"{bytes_with_unit(report.sent)}{describe_most_sent(report)}.",
+            f"In one step, each device may send {allowed}; here it sends {sent}"
+            f"{describe_most_sent(report)}.",
         )
     best, given = requirement.best, requirement.given
     credit = min(1.0, max(0.0, (given - took) / (given - best)))

@@ -25,7 +25,7 @@ from shardlings.programs.compiled import UnreadableProgramError
 from shardlings.programs.dumped_programs import DumpError, read_dump
 from shardlings.programs.latencies import LATENCIES, Latency
 from shardlings.programs.lowering import CommunicationError
-from shardlings.programs.numbers_in_words import bytes_with_unit
+from shardlings.programs.numbers_in_words import bytes_with_unit, write_apart, write_bytes_apart
 from shardlings.programs.parts_reports import PartsReport
 from shardlings.programs.report import MACHINE, Report
 from shardlings.programs.requested import remove_collectives, scale_collectives
@@ -65,4 +65,6 @@ __all__ = [
     "scale_collectives",
     "take_costliest_branches",
     "wire_bytes",
+    "write_apart",
+    "write_bytes_apart",
 ]

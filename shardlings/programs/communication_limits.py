@@ -12,7 +12,13 @@ from shardlings.collective_kinds import KINDS
 from shardlings.errors import UsageError
 from shardlings.programs.collective import Collective, take_costliest_branches
 from shardlings.programs.collective_pictures import axes_in_words
-from shardlings.programs.numbers_in_words import BINARY_UNITS, BYTES, Unit, choose_byte_unit
+from shardlings.programs.numbers_in_words import (
+    BINARY_UNITS,
+    BYTES,
+    Unit,
+    choose_byte_unit,
+    write_apart,
+)
 
 DECIMAL_UNITS: Final = tuple(
     Unit(name, float(1000**power)) for power, name in enumerate(("kB", "MB", "GB", "TB"), start=1)
@@ -117,9 +123,8 @@ def find_exceeded(
         over = natural_list(list(dict.fromkeys(map(axes_in_words, alike))))
         unit = limits[kind].unit if kind in limits else choose_byte_unit([moved])
         most = limits[kind].bytes if kind in limits else 0
-        if moved > most and unit.write(moved) == unit.write(most):
-            unit = BYTES
-        communicates = f"{unit.write(moved)} {unit.name} on each device by {kind} over {over}"
+        written, allowed = write_apart(moved, most, unit.write_with_name, BYTES.write_with_name)
+        communicates = f"{written} on each device by {kind} over {over}"
         if kind not in limits:
             yield f"The program communicates {communicates}, which no limit allows.", alike
         elif unknown:
@@ -129,5 +134,4 @@ def find_exceeded(
                 unknown,
             )
         elif moved > most:
-            allowed = f"at most {unit.write(most)} {unit.name} are allowed."
-            yield f"The program communicates {communicates}; {allowed}", alike
+            yield f"The program communicates {communicates}; at most {allowed} are allowed.", alike

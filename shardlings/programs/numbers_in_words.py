@@ -4,7 +4,7 @@
 counts of bytes with what they computed, so these have to be exact.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 SCALES: Final = (("quadrillion", 1e15), ("trillion", 1e12), ("billion", 1e9), ("million", 1e6))
@@ -32,6 +32,10 @@ class Unit(NamedTuple):
         if number and not float(written.replace(",", "")):
             return f"< {10**-decimals:g}"
         return written.rstrip("0").rstrip(".") if decimals else written
+
+    def write_with_name(self, amount: float) -> str:
+        """Return an amount in this unit and the unit's name, such as `4 MiB`."""
+        return f"{self.write(amount)} {self.name}"
 
 
 BYTES: Final = Unit("bytes", 1)
@@ -101,6 +105,30 @@ def time_in_words(seconds: float) -> str:
         if seconds * factor >= 1:
             return f"{_rounded(seconds * factor)} {unit}"
     return "under 1 µs"
+
+
+def write_apart(amount: float, limit: float, *formats: Callable[[float], str]) -> tuple[str, str]:
+    """Write an amount and the limit that it exceeds, so that one can see which is which.
+
+    Args:
+        amount: the amount.
+        limit: its limit.
+        *formats: ways to write a number, coarse ones first.
+
+    Returns:
+        Both, in the first format in which they differ; in the last one if they differ in none.
+    """
+    pair = "", ""
+    for write in formats:
+        pair = write(amount), write(limit)
+        if pair[0] != pair[1]:
+            break
+    return pair
+
+
+def write_bytes_apart(amount: float, limit: float) -> tuple[str, str]:
+    """Write bytes and the limit that they exceed: in full, if they would look alike in a unit."""
+    return write_apart(amount, limit, bytes_with_unit, BYTES.write_with_name)
 
 
 def _rounded(number: float) -> str:
