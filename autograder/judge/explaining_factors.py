@@ -254,10 +254,13 @@ def _describe_multiple(right: np.ndarray, made: np.ndarray) -> str:
     if not factor or np.max(np.abs(made - factor * right)) > tolerance:
         return ""
     is_large = abs(factor) > 1
-    size = float(f"{abs(factor) if is_large else 1 / abs(factor):.2g}")  # the rest is rounding
-    if size == 1 or size != round(size):
+    size = abs(factor) if is_large else 1 / abs(factor)
+    few_digits = float(f"{size:.2g}")  # of large ones, the rest may be rounding
+    is_close = math.isclose(size, few_digits, rel_tol=CHANGE_TOLERANCE / 2)
+    whole = round(few_digits if is_close else size)
+    if whole == 1 or not math.isclose(size, whole, rel_tol=CHANGE_TOLERANCE):
         return ""
-    return f"about {describe_factor(math.copysign(size if is_large else 1 / size, factor))}"
+    return f"about {describe_factor(math.copysign(whole if is_large else 1 / whole, factor))}"
 
 
 def explain_constant(
