@@ -25,7 +25,7 @@ from autograder.artifacts.backward_passes import (
 from autograder.artifacts.exporting import export, export_laid_out, find_donated_arguments
 from autograder.artifacts.laid_out_programs import LaidOutProgram, report_laid_out, run_laid_out
 from autograder.artifacts.loading import fingerprint_program
-from autograder.artifacts.program_checks import UNREDUCED, ProgramError
+from autograder.artifacts.program_checks import IN_A_CONTAINER, MALFORMED, UNREDUCED, ProgramError
 from autograder.artifacts.running import ProgramRun, compile_and_run, container_name, run
 from autograder.artifacts.schedules import (
     BACKWARD,
@@ -51,6 +51,8 @@ from autograder.artifacts.schedules import (
 __all__ = [
     "BACKWARD",
     "FORWARD",
+    "IN_A_CONTAINER",
+    "MALFORMED",
     "UNREDUCED",
     "Adjustment",
     "Argument",

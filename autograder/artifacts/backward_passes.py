@@ -17,11 +17,11 @@ import numpy as np
 from autograder.artifacts.arguments import Argument, rebuild_mesh, sharding_of
 from autograder.artifacts.exporting import export_laid_out, structs_of
 from autograder.artifacts.loading import load
-from autograder.artifacts.program_checks import ProgramError
+from autograder.artifacts.program_checks import IN_A_CONTAINER, MALFORMED, ProgramError
 from autograder.artifacts.running import Inputs, ProgramRun, compile_and_run
 from shardlings.programs import communication
 
-MALFORMED: Final = "The submission is not a forward and a backward pass."
+NOT_TWO_PASSES: Final = "The submission is not a forward and a backward pass."
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def split_gradient(
         value, pull_back = jax.vjp(function, *arguments)
         if not isinstance(value, jax.Array):
             raise ProgramError(
-                "in-a-container",
+                IN_A_CONTAINER,
                 f"The function returns a {type(value).__name__}; expected one array.",
             )
         saved, structure[:] = jax.tree.flatten(pull_back)[0], [jax.tree.structure(pull_back)]
@@ -136,13 +136,13 @@ def run_passes(
     try:
         first, second = msgspec.msgpack.decode(artifact, type=tuple[bytes, bytes])
     except msgspec.MsgspecError as error:
-        raise ProgramError("malformed", MALFORMED) from error
+        raise ProgramError(MALFORMED, NOT_TWO_PASSES) from error
     mesh = rebuild_mesh(arguments[0])
     forward = compile_and_run(
         load(first, arguments).call, [sharding_of(a) for a in arguments], samples, mesh
     )
     if not forward.outputs[0]:
-        raise ProgramError("malformed", MALFORMED)
+        raise ProgramError(MALFORMED, NOT_TWO_PASSES)
     generator = np.random.default_rng(seed)
     of_values = [
         generator.standard_normal(value.shape).astype(value.dtype) for value, *_ in forward.outputs

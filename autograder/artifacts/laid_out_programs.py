@@ -13,7 +13,7 @@ import numpy as np
 
 from autograder.artifacts.arguments import override_mesh
 from autograder.artifacts.loading import load
-from autograder.artifacts.program_checks import ProgramError
+from autograder.artifacts.program_checks import MALFORMED, ProgramError
 from autograder.artifacts.program_sizes import hide_sizes, refuse_another_program
 from autograder.artifacts.running import (
     Inputs,
@@ -65,7 +65,7 @@ class LaidOutProgram:
         """
         program = load(self.artifact, self.structs)
         if len(program.out_avals) != len(self.result_shardings):
-            raise ProgramError("malformed", "The exported program gives other results than asked.")
+            raise ProgramError(MALFORMED, "The exported program gives other results than asked.")
 
         def flat(*arguments: Any) -> tuple[Any, ...]:
             return tuple(jax.tree.leaves(program.call(*arguments)))

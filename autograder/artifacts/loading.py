@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from autograder.artifacts.arguments import Argument
-from autograder.artifacts.program_checks import ProgramError, refuse_unknown_operations
+from autograder.artifacts.program_checks import MALFORMED, ProgramError, refuse_unknown_operations
 
 MAX_ARTIFACT_BYTES: Final = 1 << 20
 """An exported exercise takes a few kilobytes; a much larger one contains its results."""
@@ -52,7 +52,7 @@ def _load(artifact: bytes) -> tuple[Any, list[tuple[tuple[int | None, ...], Any]
             for aval in program.in_avals
         ]
     except Exception as error:  # flatbuffers and MLIR raise any type for malformed bytes
-        raise ProgramError("malformed", "The exported program cannot be read.") from error
+        raise ProgramError(MALFORMED, "The exported program cannot be read.") from error
 
 
 NOT_FINGERPRINTED: Final = ("fun_name", "mlir_module_serialized", "_get_vjp")
@@ -79,7 +79,7 @@ def fingerprint_program(artifact: bytes) -> str:
                 context, program.mlir_module_serialized
             )
         except Exception as error:  # MLIR raises any type for malformed bytes
-            raise ProgramError("malformed", "The exported program cannot be read.") from error
+            raise ProgramError(MALFORMED, "The exported program cannot be read.") from error
         refuse_unknown_operations(parsed)  # attributes of exponential size would never be written
         module = parsed.operation
         module.attributes["sym_name"] = ir.StringAttr.get("program")  # in place of the function's

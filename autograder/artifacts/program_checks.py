@@ -22,6 +22,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.lax import linalg
 
+MALFORMED: Final = "malformed"
+"""The diagnosis of evidence that is not what was planned, so it may be forged."""
+
+IN_A_CONTAINER: Final = "in-a-container"
+
 
 class ProgramError(ValueError):
     """An exported program cannot be judged; the message says why.

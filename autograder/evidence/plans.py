@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from autograder.artifacts import override_debugging
+from autograder.artifacts import MALFORMED, override_debugging
 from autograder.evidence.data import Evidence, NotCaptured, Piece, Struct, Unanswered
 from autograder.evidence.exported_functions import DesignPlan, GradientPlan, ProgramPlan
 from autograder.evidence.placements import PlacementPlan, PlacementsPlan
@@ -25,6 +25,9 @@ from autograder.evidence.unsuitable_answers import describe_type, missing_answer
 from autograder.explanations import Fault
 from autograder.processes import PackedFunction
 from shardlings.errors import TheirError, theirs
+
+STRANGE: Final = "strange"
+"""The diagnosis of an answer that raises an error when it is looked at."""
 
 DID_NOT_FINISH: Final = "did-not-finish"
 """The diagnosis of an answer whose cell raised an error, or was interrupted."""
@@ -111,7 +114,7 @@ def _capture_answer(name: str, plan: AnswerPlan, answer: object) -> Piece:
             return missing_answer(answer) or plan.capture(name, answer)
     except TheirError as raised:
         return NotCaptured(
-            "strange", f"Got {describe_type(answer)}, and looking at it raised {raised}."
+            STRANGE, f"Got {describe_type(answer)}, and looking at it raised {raised}."
         )
     except Exception as error:
         return Fault.of(error)
@@ -152,7 +155,7 @@ def _observe_answer(plan: ProcessesPlan, piece: Piece) -> Piece:
     if isinstance(piece, Unanswered | NotCaptured | Fault):
         return piece
     if not isinstance(piece, PackedFunction):
-        return NotCaptured("malformed", "A function was expected.")
+        return NotCaptured(MALFORMED, "A function was expected.")
     try:
         return capture_runs(plan, piece)
     except Exception as error:

@@ -2,13 +2,15 @@
 
 A diagnosis names a mistake in a word or two. Exercises look up their lessons by it, banks of known
 answers list it, and a class's records keep it. A diagnosis that only one place gives, and that no
-other code asks about, is written there, beside its sentence. Those that capturing or an error of
-JAX gives have their names in `autograder.evidence` and `autograder.explanations`.
+other code asks about, is written there, beside its sentence. Those that exporting, capturing
+or an error of JAX gives have their names in `autograder.artifacts`, `autograder.evidence` and
+`autograder.explanations`.
 """
 
 from collections.abc import Sequence
 from typing import Final
 
+from autograder import artifacts
 from autograder.evidence import DID_NOT_FINISH
 from autograder.explanations import BLOCKS_DO_NOT_FIT, NOT_GATHERED
 
@@ -20,7 +22,7 @@ KERNEL_DIED: Final = "kernel-died"
 OTHER_EXERCISE: Final = "other-exercise"
 """The evidence belongs to another exercise."""
 
-MALFORMED: Final = "malformed"
+MALFORMED: Final = artifacts.MALFORMED
 """The evidence is not what was planned, so it may be forged."""
 
 NOT_COUNTED: Final = "not-counted-yet"
@@ -45,7 +47,7 @@ RESHAPED: Final = "reshaped"
 
 NOT_JOINED: Final = "not-joined"
 TOO_MANY_RESULTS: Final = "too-many-results"
-IN_A_CONTAINER: Final = "in-a-container"
+IN_A_CONTAINER: Final = artifacts.IN_A_CONTAINER
 
 NOTHING_MOVED: Final = "nothing-moved"
 CONSTRAINT_MOVES_NOTHING: Final = "constraint-moves-nothing"
