@@ -33,13 +33,13 @@ class ProgramError(ValueError):
 
     Attributes:
         diagnosis: the reason in a word or two, by which exercises look up lessons.
-        mapped: whether the program contains a `shard_map`; True if that is unknown.
+        has_shard_map: whether the program contains a `shard_map`; True if that is unknown.
     """
 
-    def __init__(self, diagnosis: str, sentence: str, mapped: bool = True) -> None:
+    def __init__(self, diagnosis: str, sentence: str, has_shard_map: bool = True) -> None:
         super().__init__(sentence)
         self.diagnosis = diagnosis
-        self.mapped = mapped
+        self.has_shard_map = has_shard_map
 
 
 UNREDUCED: Final = (

@@ -81,10 +81,10 @@ class ProgramRun:
             output is one array.
         report: its communication, operations and memory.
         requested: the collectives that it requests, inside `shard_map`.
-        mapped: whether it contains a `shard_map`.
+        has_shard_map: whether it contains a `shard_map`.
         specs: the specs with which `shard_map`s take its arguments, each with the number of the
             argument.
-        constrained: whether its result depends on a sharding constraint.
+        is_constrained: whether its result depends on a sharding constraint.
         replicated: for each constraint that replicates a value on which the result depends, the
             numbers of the arguments from which that value is computed.
         donated: the numbers, from 0, of the arguments whose buffers it donates to its results.
@@ -99,9 +99,9 @@ class ProgramRun:
     container: str
     report: Report
     requested: tuple[Collective, ...]
-    mapped: bool
+    has_shard_map: bool
     specs: tuple[tuple[int, Spec], ...]
-    constrained: bool
+    is_constrained: bool
     replicated: tuple[frozenset[int], ...]
     donated: frozenset[int]
     other_meshes: tuple[str, ...]
@@ -174,14 +174,14 @@ def compile_and_run(
         lowered, module = lower(function, values[0])
         if change is not None:
             change(module, mesh)
-        mapped = requested.has_shard_map(module)
-        compiled = compile_lowered(lowered, mapped)
+        has_shard_map = requested.has_shard_map(module)
+        compiled = compile_lowered(lowered, has_shard_map)
         if has_unrunnable_fft(compiled.runtime_executable()):
-            raise ProgramError(*TRANSFORM_IN_OTHER_ORDER, mapped)
-        _refuse_deadlock(module, mesh, mapped)
+            raise ProgramError(*TRANSFORM_IN_OTHER_ORDER, has_shard_map)
+        _refuse_deadlock(module, mesh, has_shard_map)
         if not requested.is_sure_to_end(module):
-            _refuse_endless_loop(function, inputs_and_shardings, mesh, change, mapped)
-        with _errors_refuse_program(mapped):
+            _refuse_endless_loop(function, inputs_and_shardings, mesh, change, has_shard_map)
+        with _errors_refuse_program(has_shard_map):
             outputs = tuple(jax.tree.leaves(jax.block_until_ready(compiled(*v))) for v in values)
         refuse_unreduced(outputs[0])
         return ProgramRun(
@@ -189,9 +189,9 @@ def compile_and_run(
             container=container_name(lowered.out_tree),
             report=report_as_compiled(compiled, mesh),
             requested=tuple(requested.read_collectives(module, mesh)),
-            mapped=mapped,
+            has_shard_map=has_shard_map,
             specs=requested.find_specs_of_arguments(module),
-            constrained=requested.is_constrained(module),
+            is_constrained=requested.is_constrained(module),
             replicated=requested.find_arguments_of_replicated_values(module),
             donated=requested.find_donated_arguments(module),
             other_meshes=tuple(requested.other_meshes(module, mesh)),
@@ -201,7 +201,7 @@ def compile_and_run(
         )
 
 
-def _refuse_deadlock(module: Any, mesh: jax.sharding.Mesh, mapped: bool) -> None:
+def _refuse_deadlock(module: Any, mesh: jax.sharding.Mesh, has_shard_map: bool) -> None:
     """Refuse a program in which devices may wait for each other until XLA ends the process.
 
     Raises:
@@ -231,7 +231,9 @@ def _refuse_deadlock(module: Any, mesh: jax.sharding.Mesh, mapped: bool) -> None
             f"others wait there for them forever. Call the collective outside of the branches, on "
             f"all devices, and let each device choose between the results afterwards."
         )
-    raise ProgramError("deadlock", f"This program can hang, so it was not run. {sentence}", mapped)
+    raise ProgramError(
+        "deadlock", f"This program can hang, so it was not run. {sentence}", has_shard_map
+    )
 
 
 def _refuse_endless_loop(
@@ -239,7 +241,7 @@ def _refuse_endless_loop(
     samples: Sequence[Sequence[tuple[np.ndarray, jax.sharding.Sharding]]],
     mesh: jax.sharding.Mesh,
     change: Change | None,
-    mapped: bool,
+    has_shard_map: bool,
 ) -> None:
     """Refuse a program with a loop that does not end for these inputs.
 
@@ -260,17 +262,17 @@ def _refuse_endless_loop(
         if change is not None:
             change(module, mesh)
         limit(module)
-        return compile_lowered(lowered, mapped)
+        return compile_lowered(lowered, has_shard_map)
 
     is_endless = False
-    with suppress(ProgramError), _errors_refuse_program(mapped):
+    with suppress(ProgramError), _errors_refuse_program(has_shard_map):
         is_endless = has_endless_loop(compile_with, [partial(place, each) for each in samples])
     if is_endless:
         raise ProgramError(
             "endless-loop",
             f"A lax.while_loop of this program is still running after {MAX_TURNS:,} turns, so it "
             f"was stopped. Does the loop's condition become false on each device?",
-            mapped,
+            has_shard_map,
         )
 
 
@@ -313,34 +315,34 @@ def lower(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Any, 
     return lowered, module
 
 
-def compile_lowered(lowered: Any, mapped: bool = True) -> jax.stages.Compiled:
+def compile_lowered(lowered: Any, has_shard_map: bool = True) -> jax.stages.Compiled:
     """Compile a lowered program.
 
     Args:
         lowered: the program.
-        mapped: whether it contains a `shard_map`; True if that is unknown.
+        has_shard_map: whether it contains a `shard_map`; True if that is unknown.
 
     Raises:
         ProgramError: the compiler refuses it.
     """
-    with _errors_refuse_program(mapped):
+    with _errors_refuse_program(has_shard_map):
         compiled: jax.stages.Compiled = lowered.compile()
     return compiled
 
 
 @contextmanager
-def _errors_refuse_program(mapped: bool = True) -> Iterator[None]:
+def _errors_refuse_program(has_shard_map: bool = True) -> Iterator[None]:
     """Turn JAX's errors within a `with` block into a `ProgramError`.
 
     The block must contain calls of JAX only, because an error in our own code would be reported as
     an error of the program.
 
     Args:
-        mapped: whether the program contains a `shard_map`; True if that is unknown.
+        has_shard_map: whether the program contains a `shard_map`; True if that is unknown.
     """
     try:
         yield
     except Exception as error:  # JAX raises many types
         raise ProgramError(
-            "fails", f"JAX refuses the program. {JAX_SAYS}{first_line(error)}.", mapped
+            "fails", f"JAX refuses the program. {JAX_SAYS}{first_line(error)}.", has_shard_map
         ) from error

@@ -100,7 +100,7 @@ def explain_joined_blocks(
         argument_lists: the arguments of each program.
         runs: the inputs and results of each program.
     """
-    if not all(ran.mapped for _, ran in runs):
+    if not all(ran.has_shard_map for _, ran in runs):
         return None  # without a shard_map there are no out_specs
     explanations = [
         _explain_joined(outputs, jax.tree.leaves(reference(*inputs)), arguments[0])

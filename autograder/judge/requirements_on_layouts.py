@@ -312,7 +312,7 @@ def _judge_output_layout(
         if not (case_finding.met or is_moved or case_finding.diagnosis == WRONG_SHAPE):
             sentence = "The result has the layout of the argument: nothing was moved."
             # on Explicit axes, every operation has one
-            if ran.constrained and arguments[0].mode == "auto":
+            if ran.is_constrained and arguments[0].mode == "auto":
                 sentence += " There is a sharding constraint, and it changes no layout."
                 return case_finding.problem(CONSTRAINT_MOVES_NOTHING, sentence)
             return case_finding.problem(NOTHING_MOVED, sentence)

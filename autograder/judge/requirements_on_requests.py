@@ -163,7 +163,7 @@ class Requests(Requirement):
         try:
             runs = run_all(exercise, self.answer, piece, seed)
         except ProgramError as refused:  # it does not compile; does it have a shard_map at all?
-            if refused.mapped or not self.mapped:
+            if refused.has_shard_map or not self.mapped:
                 raise
             return _report_no_shard_map(finding)
         lists = argument_lists_of(exercise, self.answer)
@@ -211,13 +211,13 @@ class Requests(Requirement):
         finding: Finding,
     ) -> Finding:
         """Judge what one program requests, and where; not yet whether its result depends on it."""
-        if self.constrained is False and ran.constrained:
+        if self.constrained is False and ran.is_constrained:
             return finding.problem(
                 "constrained",
                 "The result depends on a sharding constraint; here it must not.",
                 got="a program with a constraint",
             )
-        if self.constrained and not ran.constrained:
+        if self.constrained and not ran.is_constrained:
             return finding.problem(
                 "no-constraint",
                 "The result does not depend on a constrained intermediate value. Either the "
@@ -236,7 +236,7 @@ class Requests(Requirement):
                 f"{needed}. Is it on such a value, and does its spec name no axis?",
                 got="a program with a constraint on another value, or with another spec",
             )
-        if self.mapped and not ran.mapped:
+        if self.mapped and not ran.has_shard_map:
             return _report_no_shard_map(finding)
         if self.mapped and ran.outside > MAX_OPERATIONS_OUTSIDE * _count_elements(ran, arguments):
             return _add_arguments(number, arguments, _report_work_outside(ran, finding))

@@ -54,7 +54,7 @@ class Collective:
         bytes_in: size of its input on each device, in bytes.
         bytes_out: size of its output on each device, in bytes.
         times: how often it runs; None if it is in a loop whose trip count is unknown.
-        sometimes: whether it is in a branch that may not be taken.
+        is_conditional: whether it is in a branch that may not be taken.
         branches: the branches that it is in, the outermost first: of each, a number of the
             conditional, and the branch's own.
         stack: the lines of source code that caused it, the innermost first.
@@ -72,7 +72,7 @@ class Collective:
             empty if they are sent as they are. Bytes are those of `dtypes`.
         op_names: for each of its inputs, the path of JAX's names to what it comes from, such as
             `jit(step)/transpose(jvp(Decoder))/dot_general`.
-        asynchronous: whether other work is scheduled between its start and its end.
+        is_asynchronous: whether other work is scheduled between its start and its end.
         axis_sizes: the sizes of its mesh axes; empty if it has none.
         torus_passes: how often a permutation's buffer passes the busiest link of a torus, in the
             time that both directions take: twice if each device sends to the next one, which uses
@@ -85,7 +85,7 @@ class Collective:
     bytes_in: int
     bytes_out: int
     times: int | None = 1
-    sometimes: bool = False
+    is_conditional: bool = False
     stack: tuple[Frame, ...] = ()
     argument: int | None = None
     names: tuple[str, ...] = ()
@@ -95,7 +95,7 @@ class Collective:
     operation: str = "add"
     dtypes: tuple[str, ...] = ()
     widened: tuple[str, ...] = ()
-    asynchronous: bool = False
+    is_asynchronous: bool = False
     branches: tuple[tuple[int, int], ...] = ()
     op_names: tuple[str, ...] = ()
     axis_sizes: tuple[int, ...] = ()

@@ -79,7 +79,7 @@ def _caption(same: Sequence[Collective], groups: Groups, pairs: Groups) -> Itera
     running = take_costliest_branches(same, lambda c: c.counted_times)
     runs = sum(c.times or 0 for c in running)
     if len(running) > 1 or runs > 1:
-        most = " at most" * any(c.sometimes for c in same)
+        most = " at most" * any(c.is_conditional for c in same)
         yield f"The program does this {runs:,} times{most}." if all(c.times for c in same) else ""
     else:
         sends = "A message has" if kind.has_pairs else "Each device sends"

@@ -123,7 +123,7 @@ class ReportRow:
         dtypes: the types of what is communicated, in words.
         over: the mesh axes that it runs over, or its groups.
         runs: how often it runs; None if a loop's count is unknown.
-        sometimes: whether `runs` is only an upper bound.
+        is_conditional: whether `runs` is only an upper bound.
         bytes: the bytes of the buffers on each device, in all runs.
         sent: the bytes that each device sends in all runs.
         seconds: the time of all runs on the report's machine.
@@ -136,7 +136,7 @@ class ReportRow:
     dtypes: str
     over: str
     runs: int | None
-    sometimes: bool
+    is_conditional: bool
     bytes: int
     sent: float
     seconds: float
@@ -145,7 +145,7 @@ class ReportRow:
     @property
     def runs_in_words(self) -> str:
         """How often it runs, as the table shows it; empty for once."""
-        return runs_in_words(self.runs, self.sometimes)
+        return runs_in_words(self.runs, self.is_conditional)
 
     @property
     def line(self) -> Content:
@@ -245,7 +245,7 @@ class Report(ShownAsDocument):
         alike: dict[tuple[Any, ...], list[Collective]] = {}
         for lines, c in self._as_written():
             arrays = (c.shapes, c.results, types_in_words(c.dtypes))
-            key = (lines, c.kind, axes_in_words(c), c.times, c.sometimes, c.bytes, arrays)
+            key = (lines, c.kind, axes_in_words(c), c.times, c.is_conditional, c.bytes, arrays)
             alike.setdefault(key, []).append(c)
         numbers = {id(c): n for n, c in enumerate(in_program_order(self._timed()), 1)}
         return [
@@ -258,13 +258,13 @@ class Report(ShownAsDocument):
                 runs=None
                 if times is None
                 else times * len(take_costliest_branches(same, _buffers)),
-                sometimes=sometimes,
+                is_conditional=is_conditional,
                 bytes=round(_add_up(same, _buffers)),
                 sent=_add_up(same, count_sent_bytes),
                 seconds=_add_up(same, self._seconds),
                 numbers=tuple(sorted(numbers[id(c)] for c in same if id(c) in numbers)),
             )
-            for (lines, kind, over, times, sometimes, *_), same in alike.items()
+            for (lines, kind, over, times, is_conditional, *_), same in alike.items()
         ]
 
     def timeline(self) -> Timeline | None:

@@ -76,7 +76,7 @@ def _stretches(
             over,
             seconds,
             time_in_words(seconds),
-            runs_in_words(c.times, c.sometimes),
+            runs_in_words(c.times, c.is_conditional),
             number * (len(collectives) > 1),
         )
     if (1 - done) * computing >= MIN_SECONDS:

@@ -91,7 +91,7 @@ def _differences(cpu: Report, tpu: Report) -> Iterator[str]:
             "There are collective-permutes on the TPU alone: with them, blocks are passed on step "
             "by step, and one can be computed with while the next is on its way."
         )
-    asynchronous = sum(c.asynchronous for c in tpu.collectives)
+    asynchronous = sum(c.is_asynchronous for c in tpu.collectives)
     if asynchronous:
         yield (
             f"On the TPU, {_share_of(asynchronous, tpu)} a beginning and an end, and other work in "

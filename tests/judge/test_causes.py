@@ -139,7 +139,7 @@ def test_a_program_says_whether_it_is_by_hand_though_it_cannot_be_compiled(monke
     monkeypatch.setattr(jax.stages.Lowered, "compile", refused)
     with pytest.raises(ProgramError, match=r"RET_CHECK failure\.$") as caught:
         artifacts.run(artifact, ARGUMENTS[0], [[np.zeros(16, np.float32)]])
-    assert not caught.value.mapped
+    assert not caught.value.has_shard_map
 
 
 def halves(times=1, size=512):

@@ -96,12 +96,12 @@ def read_collectives(
                 collective = replace(
                     _read_part(scope, instruction, part),
                     times=runs.times,
-                    sometimes=bool(runs.branches),
+                    is_conditional=bool(runs.branches),
                     branches=runs.branches,
                     argument=arguments.get(part.operands[0]) if len(part.operands) == 1 else None,
                     names=tuple(names.get(operand, "") for operand in part.operands),
                     work_before=work_before.get(instruction.number),
-                    asynchronous=is_asynchronous or runs.computation in asynchronous,
+                    is_asynchronous=is_asynchronous or runs.computation in asynchronous,
                 )
                 collectives.append(name_axes(collective, mesh, device_ids))
     return collectives

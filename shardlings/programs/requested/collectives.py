@@ -63,7 +63,7 @@ def _read_collective(live: LiveOperation, kind: CollectiveKind, symbols: Any) ->
         sum(_bytes(operand.type) for operand in operands),
         sum(_bytes(result.type) for result in live.operation.results),
         live.times,
-        live.sometimes,
+        live.is_conditional,
         dtypes=tuple(_element_type(operand.type) for operand in operands),
     )
 

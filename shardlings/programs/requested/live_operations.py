@@ -26,14 +26,14 @@ class LiveOperation(NamedTuple):
 
     Attributes:
         times: how often it runs; None where only the running program knows.
-        sometimes: whether it is in a branch that need not be taken.
+        is_conditional: whether it is in a branch that need not be taken.
         is_per_device: whether it is in a `shard_map` over all axes, so that each device runs it
             on its own shards.
     """
 
     operation: Any
     times: int | None
-    sometimes: bool
+    is_conditional: bool
     is_per_device: bool
 
 
@@ -63,7 +63,7 @@ def live_operations(module: Any) -> Iterator[LiveOperation]:
             rounds = None if times is None or count is None else times * count
             yield from walk_regions(live._replace(times=rounds), operation)
         elif operation.name in ("stablehlo.case", "stablehlo.if"):
-            yield from walk_regions(live._replace(sometimes=True), operation)
+            yield from walk_regions(live._replace(is_conditional=True), operation)
         elif operation.name == "sdy.manual_computation":
             is_manual = not auto_axes(operation, symbols)
             is_per_device = live.is_per_device or is_manual

@@ -52,7 +52,7 @@ def found(**changes):
 def test_it_counts_once_where_it_starts():
     (one,) = found()
     assert (one.kind, one.bytes_in, one.bytes_out, one.times) == ("all-gather", 16, 128, 1)
-    assert one.asynchronous
+    assert one.is_asynchronous
 
 
 @pytest.mark.parametrize(

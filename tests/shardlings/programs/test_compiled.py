@@ -102,7 +102,7 @@ def test_recorded_programs_are_read_exactly(subtests):
                 if (path.parent.name, path.stem) not in WITHOUT_LINES:
                     assert collective.where is not None
                     assert collective.where.file == "record.py"
-                assert collective.sometimes == (path.stem == "branch")
+                assert collective.is_conditional == (path.stem == "branch")
 
 
 def test_a_collective_leads_to_the_line_that_caused_it():

@@ -216,7 +216,7 @@ def test_a_gpus_program_has_asynchronous_and_wrapped_collectives_and_library_cal
     file = tmp_path / "module_0007.jit_step.sm_9.0_gpu_after_optimizations.txt"
     file.write_text(ON_GPUS)
     report = read_dump(file, mesh={"data": 2, "model": 2}, machine="H100 NVLink")
-    found = {(c.kind, c.axes, c.bytes, c.asynchronous) for c in report.collectives}
+    found = {(c.kind, c.axes, c.bytes, c.is_asynchronous) for c in report.collectives}
     assert len(report.collectives) == 4
     assert found == {
         ("all-to-all", ("data", "model"), 64 * 32 * 2, True),

@@ -27,7 +27,7 @@ def requests_of(body):
     argument = jax.ShapeDtypeStruct((16, 16), jnp.float32, sharding=sharding("x", "y", x=4, y=2))
     module = jax.jit(function).lower(argument).compiler_ir("stablehlo")
     return [
-        (c.kind, c.axes, c.bytes_in, c.bytes_out, c.times, c.sometimes)
+        (c.kind, c.axes, c.bytes_in, c.bytes_out, c.times, c.is_conditional)
         for c in requested.read_collectives(module, grid)
     ]
 
