@@ -26,6 +26,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -298,9 +299,7 @@ def main() -> None:
         for number in range(chosen.kills):
             words = ("grade", "--again") if number % 2 else ("regrade",)
             after = random.uniform(0.5, seconds if number % 2 else seconds / 2)
-            events[f"SIGKILL {number + 1}"] = lambda root, after=after, words=words: killed(
-                root, after, words
-            )
+            events[f"SIGKILL {number + 1}"] = partial(killed, after=after, words=words)
         print("| What happens | Status | It says | Gradebook | Manual grades | Next grade | |")
         print("|---|---|---|---|---|---|---|", flush=True)
         results = [try_event(root, place, name, event) for name, event in events.items()]

@@ -14,6 +14,8 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 from shardlings.devices import emulate_devices
 
@@ -62,7 +64,7 @@ def seconds_of_checks() -> tuple[float, float, float]:
     by_columns = jax.NamedSharding(mesh, jax.P(None, "x"))
     x = np.arange(256, dtype=np.float32).reshape(16, 16)
 
-    def timed(call):
+    def timed(call: Callable[[], object]) -> float:
         start = time.perf_counter()
         with contextlib.redirect_stdout(io.StringIO()):
             call()
@@ -83,21 +85,26 @@ def waits_of_solutions(notebook: str) -> dict[str, tuple[float, float]]:
     Args:
         notebook: the beginning of its name, such as `08`.
     """
+    from unittest.mock import patch
+
     import jax
 
+    from autograder.evidence import capture
     from autograder.exercises import NOTEBOOKS
     from autograder.instructor.authoring import trying
     from autograder.instructor.authoring.exercise_stubs import find_cell
+    from autograder.judge import judge
     from tests.exercises.solutions import session_at, solution_of
 
     emulate_devices(8)
     (name,) = (each for each in NOTEBOOKS if each.startswith(notebook))
-    session, waits, answers = session_at(name), {}, ""
+    session, answers = session_at(name), ""
+    waits: dict[str, tuple[float, float]] = {}
     spent = {"checking": 0.0, "compiling": 0.0}
     is_checking = False
 
-    def timed(function):
-        def call(*args):
+    def timed(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
             nonlocal is_checking
             start, is_checking = time.perf_counter(), True
             try:
@@ -108,20 +115,20 @@ def waits_of_solutions(notebook: str) -> dict[str, tuple[float, float]]:
 
         return call
 
-    def note(event: str, seconds: float, **_: object) -> None:
+    def note(event: str, duration_secs: float, **_: str | int) -> None:
         if is_checking and event in COMPILING:
-            spent["compiling"] += seconds
+            spent["compiling"] += duration_secs
 
     jax.monitoring.register_event_duration_secs_listener(note)
     # the cells of an answer run before its check, so the learner has waited for them already
-    trying.capture, trying.judge = timed(trying.capture), timed(trying.judge)
-    for exercise in NOTEBOOKS[name]:
-        # an exercise may use what one before it made
-        given = find_cell(session.notebook, exercise.id).source
-        answers += f"{given}\n{solution_of(exercise.id)}\n"
-        spent |= dict.fromkeys(spent, 0.0)
-        assert session.answer(exercise.id, answers, seed=1).verdict.score == 1
-        waits[exercise.id] = spent["checking"], spent["compiling"]
+    with patch.multiple(trying, capture=timed(capture), judge=timed(judge)):
+        for exercise in NOTEBOOKS[name]:
+            # an exercise may use what one before it made
+            given = find_cell(session.notebook, exercise.id).source
+            answers += f"{given}\n{solution_of(exercise.id)}\n"
+            spent |= dict.fromkeys(spent, 0.0)
+            assert session.answer(exercise.id, answers, seed=1).verdict.score == 1
+            waits[exercise.id] = spent["checking"], spent["compiling"]
     return waits
 
 
@@ -148,9 +155,10 @@ def print_waits() -> None:
             f"{share:.0%} |",
             flush=True,
         )
-    seconds = sorted(wait for wait, _ in every.values())
-    short = [sum(wait <= limit for wait in seconds) for limit in (0.05, 0.5, 1, 2)]
-    print(f"{len(seconds)} exercises, the median {statistics.median(seconds):.2f} s; in at most")
+    sorted_waits = sorted(wait for wait, _ in every.values())
+    short = [sum(wait <= limit for wait in sorted_waits) for limit in (0.05, 0.5, 1, 2)]
+    median = statistics.median(sorted_waits)
+    print(f"{len(every)} exercises, the median {median:.2f} s; in at most")
     print("0.05, 0.5, 1 and 2 seconds: {}, {}, {} and {}".format(*short))
 
 

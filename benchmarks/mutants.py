@@ -78,15 +78,15 @@ def changed(node: ast.AST) -> ast.AST | None:
     new = copy.deepcopy(node)
     match new:
         case ast.Compare():
-            new.ops[0] = SWAPPED[type(new.ops[0])]()  # type: ignore[assignment]
+            new.ops[0] = SWAPPED[type(new.ops[0])]()  # type: ignore[call-overload]
         case ast.BoolOp() | ast.BinOp() if type(new.op) in SWAPPED:
             new.op = SWAPPED[type(new.op)]()  # type: ignore[assignment]
         case ast.UnaryOp(op=ast.Not()):
             return new.operand
         case ast.Constant(value=bool()):
             new.value = not new.value
-        case ast.Constant(value=int()):
-            new.value += 1
+        case ast.Constant(value=int(number)):
+            new.value = number + 1
         case ast.IfExp():
             new.body, new.orelse = new.orelse, new.body
         case ast.Return(value=value) if value is not None:

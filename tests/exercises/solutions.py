@@ -23,12 +23,12 @@ from tests.conftest import ROOT
 BANKS = {name: bank.load(ROOT / "solutions" / name / "bank.py") for name in NOTEBOOKS}
 
 
-def notebook_of(exercise_id):
+def notebook_of(exercise_id: str) -> str:
     """Return the name of an exercise's notebook."""
     return next(name for name, asked in NOTEBOOKS.items() if exercise_id in {e.id for e in asked})
 
 
-def solution_of(exercise_id):
+def solution_of(exercise_id: str) -> str:
     """Return the solution in an exercise's cell."""
     notebook = _read_solutions(notebook_of(exercise_id))
     return extract_solution(find_cell(notebook, exercise_id).source)
@@ -39,7 +39,7 @@ def _read_solutions(name):
     return nbformat.read(ROOT / "solutions" / name / f"{name}.ipynb", 4)
 
 
-def session_for(exercise_id):
+def session_for(exercise_id: str) -> NotebookSession:
     """A learner at the released notebook that an exercise is in; each notebook is run once."""
     return session_at(notebook_of(exercise_id))
 
@@ -48,7 +48,7 @@ DEFINES = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign
 
 
 @cache
-def session_at(name):
+def session_at(name: str) -> NotebookSession:
     """A learner at a released notebook, of which only definitions have run, and no demonstration.
 
     Those can take long, such as processes that wait for each other.
