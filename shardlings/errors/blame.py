@@ -28,6 +28,11 @@ MAX_MESSAGE_CHARACTERS: Final = 300
 LISTED: Final = re.compile(r"\s*\* ")
 """The beginning of a line in a list, such as one axis in an error of `vmap`."""
 
+NAME_OR_DEVICE: Final = r"(?:'[^'{}]*'|\w+\(id=\d+\))"
+
+SET: Final = re.compile(rf"\{{{NAME_OR_DEVICE}(?:, {NAME_OR_DEVICE})+\}}")
+"""A set of names or devices as Python writes it, in an order that differs between processes."""
+
 Owner = Literal["ours", "theirs", "library"]
 """The owner of a piece of code: we, the user, or a library."""
 
@@ -81,16 +86,24 @@ class theirs:  # noqa: N801  it reads as a statement: with theirs(): answer(x)
 def first_line(error: BaseException) -> str:
     """Return the first line of an error's message, in characters that can be encoded.
 
-    A line that ends with a colon has the list below it, as in the error of `vmap` about sizes.
+    A line that ends with a colon has the list below it, as in the error of `vmap` about sizes. Sets
+    are written in order, so that an error says the same in every process.
     """
     lines = message_of(error).strip().splitlines() or ["it gives no message"]
     line = lines[len(lines) > 1 and lines[0].startswith("Mismatch details (")]
     listed = takewhile(LISTED.match, lines[1:]) if lines[0].endswith(":") else ()
     line = " ".join([line, *(LISTED.sub("", each) for each in listed)])
     line = line.partition("This error occurs at source:")[0]  # `cell_lines` gives the line
+    line = SET.sub(_write_in_order, line)
     if len(line) > MAX_MESSAGE_CHARACTERS:
         line = f"{line[:MAX_MESSAGE_CHARACTERS].rsplit(' ', 1)[0]} …"
     return line.rstrip(" :.(").encode(errors="replace").decode()
+
+
+def _write_in_order(written_set: re.Match[str]) -> str:
+    # by length first, so that device 10 comes after device 9
+    items = sorted(re.findall(NAME_OR_DEVICE, written_set[0]), key=lambda item: (len(item), item))
+    return f"{{{', '.join(items)}}}"
 
 
 def message_of(error: BaseException) -> str:

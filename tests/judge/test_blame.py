@@ -170,6 +170,25 @@ def test_an_error_belongs_to_the_innermost_code_that_is_not_a_librarys():
         show()
 
 
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("state: {'varying', 'invarying'}", "state: {'varying', 'invarying'}"),
+        ("state: {'invarying', 'varying'}", "state: {'varying', 'invarying'}"),
+        (
+            "on {CpuDevice(id=10), CpuDevice(id=9), CpuDevice(id=0)}, {'y', 'x'}",
+            "on {CpuDevice(id=0), CpuDevice(id=9), CpuDevice(id=10)}, {'x', 'y'}",
+        ),
+        # these have an order that means something
+        ("{devices=[2,1,4]<=[8]}", "{devices=[2,1,4]<=[8]}"),
+        ("{'y': 2, 'x': 4}", "{'y': 2, 'x': 4}"),
+        ("float32[4]{V:y,x} ('y', 'x')", "float32[4]{V:y,x} ('y', 'x')"),
+    ],
+)
+def test_sets_in_a_message_are_in_order(message, said):
+    assert first_line(ValueError(message)) == said
+
+
 def test_a_list_below_the_first_line_of_a_message_belongs_to_it():
     with pytest.raises(ValueError, match="inconsistent sizes") as raised:
         jax.vmap(jnp.add)(jnp.ones(3), jnp.ones(4))
