@@ -240,6 +240,10 @@ def _bind_only_packages_in(folder: Path) -> list[str]:
 
 
 def read_sandbox_environment() -> dict[str, str]:
-    """Return the few variables of this process that a process in the sandbox needs."""
+    """Return the few variables of this process that a process in the sandbox needs.
+
+    Strings have the same hashes in each of them, and so a set of axis names the same order: who
+    loops over one compiles the same program whenever they are graded.
+    """
     kept = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT")
-    return {name: os.environ[name] for name in kept if name in os.environ}
+    return {name: os.environ[name] for name in kept if name in os.environ} | {"PYTHONHASHSEED": "0"}
