@@ -18,7 +18,7 @@ from sqlalchemy import select
 from autograder.exercises import BY_GRADE_ID, EXERCISES, NOTEBOOKS
 from autograder.instructor.commands import begin_sentence, escape_surrogates, printable
 from autograder.instructor.course import Course
-from autograder.instructor.gradebook import Mark, as_utc, read_marks
+from autograder.instructor.gradebook import Mark, as_utc, read_marks, read_penalties
 from autograder.instructor.pipeline import Records, State
 from autograder.judge import NOT_COUNTED, UNANSWERED, Finding, Verdict, lesson_on, name_cell
 
@@ -181,13 +181,15 @@ def read_states(course: Course, failures: Sequence[Failure]) -> list[StateRow]:
 def _rows(course: Course, gradebook: Gradebook, failures: Sequence[Failure]) -> Iterator[StateRow]:
     failed = {(f.student, f.assignment): f for f in failures if not f.was_graded}
     records = Records(course.records)
+    penalties = read_penalties(gradebook)
     entered: Mapping[str, Any] = {}
     marks: Mapping[str, _Marks] = {}
+    points = 0.0
     assignment_read = ""
     for student, assignment in sorted(course.submissions(), key=lambda pair: pair[::-1]):
         if assignment != assignment_read:
-            entered, assignment_read = _read_totals(gradebook, assignment), assignment
-            marks = read_marks(gradebook, assignment)
+            entered, points = _read_submissions(gradebook, assignment)
+            marks, assignment_read = read_marks(gradebook, assignment), assignment
         failure = failed.get((student, assignment))
         if failure is not None:
             yield StateRow(
@@ -196,9 +198,13 @@ def _rows(course: Course, gradebook: Gradebook, failures: Sequence[Failure]) -> 
                 State.BROKEN if failure.is_broken else State.FAILED,
             )
             continue
-        totals, own_marks = entered.get(student), marks.get(student, {})
+        submission, own_marks = entered.get(student), marks.get(student, {})
         was_broken = records.was_broken(student, assignment)
-        if totals is None or was_broken or _is_unfinished(course, student, assignment, own_marks):
+        if (
+            submission is None
+            or was_broken
+            or _is_unfinished(course, student, assignment, own_marks)
+        ):
             yield StateRow(escape_surrogates(student), assignment, State.WAITING)
             continue
         yield StateRow(
@@ -206,29 +212,36 @@ def _rows(course: Course, gradebook: Gradebook, failures: Sequence[Failure]) -> 
             assignment,
             State.GRADED,
             dict(_sort_marks(assignment, own_marks)),
-            round(totals.score, 4),
-            totals.max_score,
-            round(totals.late_submission_penalty, 4),
-            totals.timestamp and as_utc(totals.timestamp),
-            as_utc(totals.duedate + (totals.extension or timedelta())) if totals.duedate else None,
+            round(sum(mark.score for mark in own_marks.values()), 4),
+            points,
+            round(penalties.get(submission.id, 0.0), 4),
+            submission.timestamp and as_utc(submission.timestamp),
+            _find_due_time(submission),
         )
 
 
-def _read_totals(gradebook: Gradebook, assignment: str) -> Mapping[str, Any]:
-    """Return the totals and the times of an assignment's submissions, by student."""
-    names = ("score", "max_score", "late_submission_penalty")
+def _read_submissions(gradebook: Gradebook, assignment: str) -> tuple[Mapping[str, Any], float]:
+    """Return the ids and times of an assignment's submissions, by student, and its points."""
     query = (
         select(
             SubmittedAssignment.student_id,
+            SubmittedAssignment.id,
             SubmittedAssignment.timestamp,
             SubmittedAssignment.extension,
             Assignment.duedate,
-            *(getattr(SubmittedAssignment, name).label(name) for name in names),
         )
         .join(SubmittedAssignment.assignment)
         .where(Assignment.name == assignment)
     )
-    return {row.student_id: row for row in gradebook.db.execute(query)}
+    points = gradebook.db.scalar(select(Assignment.max_score).where(Assignment.name == assignment))
+    return {row.student_id: row for row in gradebook.db.execute(query)}, points or 0.0
+
+
+def _find_due_time(submission: Any) -> datetime | None:
+    """Return when a submission was due, with its extension; None if its assignment is not due."""
+    if not submission.duedate:
+        return None
+    return as_utc(submission.duedate + (submission.extension or timedelta()))
 
 
 def _is_unfinished(course: Course, student: str, assignment: str, marks: _Marks) -> bool:

@@ -35,7 +35,7 @@ from autograder.instructor.gradebook.database import (
     hold_server_lock,
     parse_address,
 )
-from autograder.instructor.gradebook.marks import Mark, read_marks
+from autograder.instructor.gradebook.marks import Mark, read_marks, read_penalties
 from autograder.instructor.gradebook.shown_grades import (
     ShownGrades,
     fingerprint_shown_grades,
@@ -71,6 +71,7 @@ __all__ = [
     "read_auto_scores",
     "read_backup_time",
     "read_marks",
+    "read_penalties",
     "refuse_damaged",
     "rename_damaged",
     "restore_backup",

@@ -13,7 +13,7 @@ from nbgrader.api import (
     SubmittedAssignment,
     SubmittedNotebook,
 )
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,19 @@ class Mark:
     def has_older_manual_score(self) -> bool:
         """True if a manual score or extra credit may be for an earlier submission."""
         return self.needs_a_look and (self.manual_score is not None or self.extra_credit != 0)
+
+
+def read_penalties(gradebook: Gradebook) -> Mapping[str, float]:
+    """Return each submission's late penalty, in points, by the submission's id.
+
+    One query reads all: for nbgrader's own attribute SQLite looks through the notebooks of the
+    whole class, for each submission.
+    """
+    query = select(
+        SubmittedNotebook.assignment_id,
+        func.coalesce(func.sum(SubmittedNotebook.late_submission_penalty), 0.0).label("penalty"),
+    ).group_by(SubmittedNotebook.assignment_id)
+    return {row.assignment_id: row.penalty for row in gradebook.db.execute(query)}
 
 
 def read_marks(

@@ -18,7 +18,7 @@ from nbgrader.plugins import LateSubmissionPlugin
 from nbgrader.preprocessors import AssignLatePenalties
 from nbgrader.utils import parse_utc
 from sqlalchemy import select
-from sqlalchemy.orm import joinedload, undefer
+from sqlalchemy.orm import joinedload
 
 from autograder.instructor.course import (
     TIMES_FILE,
@@ -30,7 +30,7 @@ from autograder.instructor.course import (
     read_collected_times,
     read_times,
 )
-from autograder.instructor.gradebook import as_naive_utc, as_utc
+from autograder.instructor.gradebook import as_naive_utc, as_utc, read_penalties
 
 MAX_TIMESTAMP_BYTES: Final = 100
 
@@ -191,15 +191,12 @@ def settle_lateness(course: Course) -> None:
         ClassError: one of the class's files has a mistake.
     """
     times = load_times(course)
-    # read one by one, each penalty would take a query of its own
-    query = select(SubmittedAssignment).options(
-        joinedload(SubmittedAssignment.assignment),
-        undefer(SubmittedAssignment.late_submission_penalty),
-    )
+    query = select(SubmittedAssignment).options(joinedload(SubmittedAssignment.assignment))
     with course.open_gradebook() as gradebook:
+        penalties = read_penalties(gradebook)
         for submission in gradebook.db.scalars(query).all():
             times.enter_times(submission)
-            if submission.total_seconds_late > 0 or submission.late_submission_penalty:
+            if submission.total_seconds_late > 0 or penalties.get(submission.id):
                 assign_penalties(submission, times)
         gradebook.db.commit()
 
