@@ -133,12 +133,13 @@ class RecordSummary(NamedTuple):
     Attributes:
         head: its head.
         notes: the notes on its notebooks.
-        version: the time and the size of its file, which another record does not share.
+        version: the number, the time and the size of its file, which another record does not
+            share, because each is written into a file of its own.
     """
 
     head: RecordHead
     notes: tuple[str, ...]
-    version: tuple[int, int]
+    version: tuple[int, int, int]
 
 
 _SUMMARIES: Final[dict[str, RecordSummary]] = {}
@@ -245,8 +246,8 @@ def _find_status(path: str | Path) -> os.stat_result | None:
         return None
 
 
-def _version(status: os.stat_result) -> tuple[int, int]:
-    return status.st_mtime_ns, status.st_size
+def _version(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _decode(path: Path, status: os.stat_result) -> Record:

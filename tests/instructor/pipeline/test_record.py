@@ -1,5 +1,7 @@
 """The head of a record is read once, by whomever, until its file changes."""
 
+import os
+
 from autograder.instructor.pipeline import Record, Records, State
 from autograder.instructor.pipeline import record as records_module
 
@@ -30,3 +32,17 @@ def test_a_head_is_read_again_once_somebody_else_has_written_the_record(tmp_path
     assert reader.was_broken("ann", "ps1")
     writer.path("ann", "ps1").unlink()
     assert reader.head("ann", "ps1") is None
+
+
+def test_a_record_of_the_same_size_at_the_same_time_is_another_one(tmp_path):
+    records, versions = Records(tmp_path), set()
+    path = records.path("ann", "ps1")
+    for why in ("it breaks off.", "it is a folder"):
+        records.write("ann", "ps1", Record(State.BROKEN, why))
+        os.utime(path, ns=(0, 0))
+        summary = records.summary("ann", "ps1")
+        assert summary is not None
+        assert summary.head.why == why
+        versions.add(summary.version)
+    assert len(versions) == 2
+    assert len({size for _, _, size in versions}) == 1
