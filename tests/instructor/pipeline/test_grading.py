@@ -13,7 +13,13 @@ from sqlalchemy.exc import OperationalError
 from autograder.instructor.course import Course
 from autograder.instructor.course.reading_submissions import ReaderFailedError
 from autograder.instructor.nbgrader_plugins.judge_evidence import NotGradedError
-from autograder.instructor.pipeline import State, collect_facts, grade, read_submission
+from autograder.instructor.pipeline import (
+    State,
+    collect_facts,
+    describe_failure,
+    grade,
+    read_submission,
+)
 from autograder.instructor.pipeline.grading import is_transient
 from autograder.instructor.sandbox import (
     JudgeFailedError,
@@ -122,6 +128,11 @@ def test_only_a_bug_of_ours_is_sure_to_come_again(error, expected):
 
 def fail(*_):
     raise ZeroDivisionError("planted")
+
+
+def test_a_reason_is_one_line_however_long_the_error_is():
+    assert describe_failure(OSError("no\nroom\n")) == "grading failed. OSError: no"
+    assert describe_failure(KeyError()) == "grading failed. KeyError:"
 
 
 @pytest.mark.parametrize("our_error", ["error", "version", "no sandbox"])
