@@ -29,6 +29,10 @@ class CellError(ShortError, RuntimeError):
     """A cell of the notebook itself raises an error; the message says which cell and error."""
 
 
+class NothingToTryError(ShortError, ValueError):
+    """A file has no answer that could be tried; the message says why."""
+
+
 @dataclass(frozen=True)
 class TriedAnswer:
     """The outcome of trying an answer.
@@ -41,7 +45,7 @@ class TriedAnswer:
 
     verdict: Verdict
     evidence: Evidence
-    raised: Exception | None
+    raised: Exception | SystemExit | None
 
 
 @dataclass(frozen=True)
@@ -114,6 +118,7 @@ class NotebookSession:
 
         Raises:
             NoSolutionError: the notebook has no cell for the exercise.
+            NothingToTryError: the code is not Python.
         """
         exercise = find(exercise_id)
         cell = find_cell(self.notebook, exercise_id)
@@ -125,18 +130,24 @@ class NotebookSession:
             named = answers or dict(zip(exercise.answers, answer, strict=True))
             captured.append(capture(exercise.plan(seed), named))
 
-        raised, had_begun = None, False
+        try:
+            code_of_cell = compile(source, f"<{exercise_id}>", "exec")
+        except SyntaxError as error:
+            raise NothingToTryError(
+                f"The cell of {exercise_id} cannot run, so it makes nothing to check. "
+                f"{type(error).__name__}: {error}."
+            ) from error
+        raised = None
         with self.restored():
             self.names.clear()  # a class runs cells in order, so later ones have defined nothing
             self.names.update(self.given[get_grade_id(cell)])
             begin_cell(source, self.names)
             try:
-                code_of_cell = compile(source, f"<{exercise_id}>", "exec")
-                had_begun = True
                 exec(code_of_cell, self.names)
-            except Exception as error:  # as in a notebook: the next cell runs all the same
+            # as in a notebook: the next cell runs all the same
+            except (Exception, SystemExit) as error:
                 raised = error
-            end_cell(source, self.names, raised, had_begun)
+            end_cell(source, self.names, raised)
             exec(check_cell.source, {**self.names, "check": check})
             end_cell(source, self.names, None)  # the next answer stands in a notebook of its own
         return TriedAnswer(judge(exercise, captured[0], seed), captured[0], raised)
@@ -163,10 +174,6 @@ def fill_in_answers(notebook: Any, answers: dict[str, str]) -> Any:
 
 SEED: Final = 20260101
 """The seed for `make try`, fixed so that repeated runs use the same cases."""
-
-
-class NothingToTryError(ShortError, ValueError):
-    """A file has no answer that could be tried; the message says why."""
 
 
 def try_answers(root: Path, console: Console, path: Path, exercise_id: str = "") -> int:

@@ -275,6 +275,19 @@ def test_an_answer_that_raises_is_tried_all_the_same(tmp_path):
     assert explain_unfinished("columns", ...) == "", "the next answer would be told of it"
 
 
+def test_an_answer_that_is_not_python_is_said_to_be_none(tmp_path):
+    with pytest.raises(NothingToTryError, match=r"The cell of 1.1 cannot run.* SyntaxError: '\('"):
+        tried(tmp_path, "columns = (\n", "1.1")
+    _, said = tried(tmp_path, "columns = None\n", "1.1")
+    assert "The cell that makes columns did not finish" not in said, "it was told of the last one"
+
+
+def test_an_answer_that_exits_is_tried_all_the_same(tmp_path):
+    status, said = tried(tmp_path, "raise SystemExit\n", "1.1")
+    assert status == 0
+    assert "The cell raised SystemExit" in said
+
+
 def session_with(names):
     notebook = nbformat.v4.new_notebook(
         cells=[
