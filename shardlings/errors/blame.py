@@ -86,15 +86,13 @@ class theirs:  # noqa: N801  it reads as a statement: with theirs(): answer(x)
 def first_line(error: BaseException) -> str:
     """Return the first line of an error's message, in characters that can be encoded.
 
-    A line that ends with a colon has the list below it, as in the error of `vmap` about sizes. Sets
-    are written in order, so that an error says the same in every process.
+    A line that ends with a colon has the list below it, as in the error of `vmap` about sizes.
     """
     lines = message_of(error).strip().splitlines() or ["it gives no message"]
     line = lines[len(lines) > 1 and lines[0].startswith("Mismatch details (")]
     listed = takewhile(LISTED.match, lines[1:]) if lines[0].endswith(":") else ()
     line = " ".join([line, *(LISTED.sub("", each) for each in listed)])
     line = line.partition("This error occurs at source:")[0]  # `cell_lines` gives the line
-    line = SET.sub(_write_in_order, line)
     if len(line) > MAX_MESSAGE_CHARACTERS:
         line = f"{line[:MAX_MESSAGE_CHARACTERS].rsplit(' ', 1)[0]} …"
     return line.rstrip(" :.(").encode(errors="replace").decode()
@@ -107,9 +105,12 @@ def _write_in_order(written_set: re.Match[str]) -> str:
 
 
 def message_of(error: BaseException) -> str:
-    """Return an error's message, even if a user's `__str__` raises."""
+    """Return an error's message, even if a user's `__str__` raises.
+
+    Sets in it are in order, so that an error says the same in every process.
+    """
     try:
-        return str(error)
+        return SET.sub(_write_in_order, str(error))
     except Exception as another:
         return f"its message cannot be shown, because `__str__` raised {type(another).__name__}"
 

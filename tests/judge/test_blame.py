@@ -14,7 +14,14 @@ from autograder.explanations import Fault, faults
 from autograder.judge import NoScoreError, Verdict, recall_progress
 from autograder.notebook import NotJudged
 from shardlings import communication, show
-from shardlings.errors import TheirError, UsageError, first_line, theirs, versions_in_words
+from shardlings.errors import (
+    TheirError,
+    UsageError,
+    first_line,
+    message_of,
+    theirs,
+    versions_in_words,
+)
 from shardlings.layouts import Layout
 from tests.conftest import some_of
 from tests.judge.plantings import ELSEWHERE, PLANTINGS, Planting, X, turned
@@ -187,6 +194,8 @@ def test_an_error_belongs_to_the_innermost_code_that_is_not_a_librarys():
 )
 def test_sets_in_a_message_are_in_order(message, said):
     assert first_line(ValueError(message)) == said
+    # whoever compares the whole message with its first line finds it there
+    assert message_of(ValueError(f"{message}:\nmore")).startswith(f"{said}:")
 
 
 def test_a_list_below_the_first_line_of_a_message_belongs_to_it():
